@@ -15,6 +15,7 @@ from torch import nn
 
 import glassformer as gf
 from glassformer.errors import InputError
+from glassformer.inspect.looks.patches import over_time
 from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.settings import ForecastSettings
 
@@ -307,3 +308,35 @@ def test_a_run_that_began_before_trading_days_were_known_goes_on_by_the_day(tmp_
     with pytest.raises(InputError, match=r"started by a version without trading days. Use --calendar every-day"):
         made(file, **began)
     assert len(made(file, **began, calendar="every-day").series) == 130
+
+
+def test_a_folded_run_is_saved_forecasts_and_is_looked_at(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    folded = flags(SIZES | WINDOWS | {"fold": 4})
+    assert run("train", "forecast", "--data", table, "--out", out, "--steps=3", *folded) == 0
+    model = gf.load(out)
+    assert (model.config.series.fold, model.encoder.embed.patches.in_features) == (4, 1)
+    assert json.loads((out / "config.json").read_text(encoding="utf-8"))["model_type"] == "glassformer"
+    assert run("predict", out, "--file", table, "--json") == 0
+    assert run("inspect", "attention", out, table, "--picture", tmp_path / "a.png") == 0
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+    assert run("inspect", "shapes", out) == 0
+    assert "B*C*M" in capsys.readouterr().out
+    assert run("explore", out, "--export", tmp_path / "page.html") == 2
+    assert "folds a series (fold = 4), which the explorer does not show" in capsys.readouterr().err
+    wrong = flags(SIZES | WINDOWS | {"fold": 3})
+    assert run("train", "forecast", "--data", table, "--out", tmp_path / "no", "--steps=3", *wrong) == 2
+    assert "length is 16: expected a multiple of fold = 3" in capsys.readouterr().err
+
+
+def test_attention_over_time_is_the_mean_over_the_rows_of_a_channel() -> None:
+    series = gf.SeriesConfig(length=6, patch=2, horizon=2, fold=2, channels=2)
+    weights = torch.rand(2 * 2, 3, 3, 3).softmax(dim=-1)  # two channels, two rows each, three heads, three patches
+
+    shares = over_time(weights, series)
+
+    for channel in range(2):
+        mean = weights[2 * channel : 2 * channel + 2].mean(dim=(0, 2))  # (heads, patches)
+        torch.testing.assert_close(shares[channel], mean.repeat_interleave(2, dim=1))
