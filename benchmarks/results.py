@@ -352,6 +352,12 @@ def times(arguments: argparse.Namespace) -> Iterator[Cells]:
             else:
                 files[next(reversed(files))].append(word)
         given = {key: words if isinstance(recipe[key], list) else words[0] for key, words in files.items()}
+        if "init" in recipe:
+            before = arguments.runs / Path(recipe["init"]).name
+            if "results" not in read_record(before):
+                print(f"{name} skipped: {before} is not a finished run", file=sys.stderr, flush=True)
+                continue
+            given["init"] = str(before)
         seconds: dict[str, list[float]] = {"plain": [], "quicker": []}
         flops = 0
         for side in ("plain", "quicker") * TURNS:
@@ -545,6 +551,9 @@ def row_cells(name: str, runs: Path) -> Cells | None:
             figure = f"bible {figure}; jhe {everyday['bleu']:.2f} BLEU"
         beside = "; ".join(f"{method} {row.figure(as_record(s))}" for method, s in record["baselines"].items()) or "-"
     steps = f"{records[0]['steps']:,}" + (f" x {len(records)}" if len(records) > 1 else "")
+    before = next((row.pretraining for row in SINGLE if row.name == name), "")
+    if before and (pretrained := read_record(runs / before).get("steps")):
+        steps = f"{pretrained:,} + {steps}"
     return [f"`{name}`", f"**{figure}**", beside, published(name), steps, f"{parameters(out):,}", command(name)]
 
 
