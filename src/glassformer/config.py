@@ -507,6 +507,12 @@ class TransformerConfig(Config):
                 raise self._refuse(name, "expected a number above 0")
 
     @property
+    def reads_class_token(self) -> bool:
+        """Whether the answer about an image is read from its class token, not from all tokens together."""
+        pooled = self.head in ("class", "pool") and self.pooling != "first"
+        return self.image is not None and self.image.class_token and not pooled
+
+    @property
     def patches(self) -> ImageConfig | SeriesConfig | None:
         return self.image or self.series
 

@@ -65,10 +65,10 @@ def text_attention(model: Transformer, tokenizer: Tokenizer, examples: Sequence[
 
 
 def patch_attention(model: Transformer, seen: Batch) -> Iterator[str]:
-    """The weight of each patch: from the class token if the model has one, else the mean over all patches."""
+    """The weight of each patch: from the class token if the answer is read from it, else the mean over all tokens."""
     weights = last_layer_weights(model, {name: seen[name] for name in seen if name != "labels"})  # (H, N, N)
     head, config = sharpest_head(weights), model.config
-    first = config.image is not None and config.image.prefix_tokens > 0
+    first = config.reads_class_token
     shares = weights[head][0] if first else weights[head].mean(dim=0)  # (N)
     who = ("the class token", "클래스 토큰이") if first else ("all patches on average", "모든 패치가 평균적으로")
     yield caption(

@@ -41,7 +41,7 @@ def over_patches(model: Transformer, weights: Tensor) -> Tensor:
     """The attention to each patch of an image, by rows and columns of patches: (H, Y, X)."""
     image = model.config.image
     assert image is not None
-    asked = weights[0, :, 0] if image.class_token else weights[0].mean(dim=1)  # (H, T)
+    asked = weights[0, :, 0] if model.config.reads_class_token else weights[0].mean(dim=1)  # (H, T)
     return grid_of(model, asked)  # (H, Y, X)
 
 
@@ -118,7 +118,7 @@ def rolled_out(model: Transformer, prepared: Prepared) -> dict[str, Tensor]:
 def draw_image(model: Transformer, prepared: Prepared, maps: dict[str, Tensor], which: str, path: Path) -> None:
     image = model.config.image
     assert image is not None
-    whose = "attention of the class token" if image.class_token else "mean attention of the patches"
+    whose = "attention of the class token" if model.config.reads_class_token else "mean attention of the patches"
     draw_over_image(colours_of(prepared), maps, f"{prepared.name}: {whose}, {which}", path)
 
 
