@@ -112,7 +112,7 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
     (tmp_path / "run.toml").write_text(small + 'norm_order = "pre"\n', encoding="utf-8")
     assert run("train", "translate", "--config", tmp_path / "run.toml", "--out", tmp_path / "a", "--steps", "1") == 0
     settings = json.loads((tmp_path / "a" / "run.json").read_text(encoding="utf-8"))["settings"]
-    assert (settings["steps"], settings["norm_order"], settings["warmup"]) == (1, "pre", 400)
+    assert (settings["steps"], settings["norm_order"], settings["warmup"]) == (1, "pre", 50)
     (tmp_path / "bad.toml").write_text("stepz = 2\n", encoding="utf-8")
     assert run("train", "translate", "--config", tmp_path / "bad.toml") == 2
     assert "bad.toml, line 1: unknown setting 'stepz': did you mean 'steps'?" in capsys.readouterr().err
@@ -139,10 +139,6 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "finished": (["train", "translate", "--out", "RUN"], "holds a finished run"),
         "one of two": (["train", "translate", "--data", "DIR/a", "DIR/b", "DIR/c"], "there is no such file"),
         "no data": (["train", "lm", "--out", "DIR/x", "--data", "--steps", "3"], "--data needs a file"),
-        "no rate": (
-            ["train", "translate", "--schedule", "cosine"],
-            "--rate is None: the cosine schedule needs a learning rate",
-        ),
         "no run to resume": (["train", "lm", "--out", "DIR/x", "--resume"], "there is no run to continue"),
         "two ways": (["train", "lm", "--resume", "--overwrite"], "choose one"),
         "no such metric": (
