@@ -34,6 +34,12 @@ from numpy.typing import NDArray
 from readme import ROOT, put
 
 PAGES = {"en": ROOT / "docs" / "results.md", "ko": ROOT / "docs" / "results.ko.md"}
+READMES = {"en": ROOT / "README.md", "ko": ROOT / "README.ko.md"}
+LEARNED = {  # rows of the README
+    "shakespeare-long": "tiny Shakespeare, nats per character",
+    "nsmc": "NSMC, Korean film reviews, trained on nothing else",
+    "etth1": "ETTh1, mean of four horizons",
+}
 HORIZONS = (96, 192, 336, 720)
 DROPPED = (128, 2048)  # batch sizes of PatchTST and xPatch
 GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # searched for the support-vector machine
@@ -131,6 +137,11 @@ KOREAN = {
     "loss": "손실",
     "1.886 (published)": "1.886 (공개된 수치)",
     "threads": "스레드",
+    "trained on public data": "공개 데이터로 학습",
+    "Glassformer": "Glassformer",
+    "tiny Shakespeare, nats per character": "tiny Shakespeare, 문자당 nat",
+    "NSMC, Korean film reviews, trained on nothing else": "NSMC, 한국어 영화 리뷰, 이 데이터로만 학습",
+    "ETTh1, mean of four horizons": "ETTh1, 네 가지 예측 길이의 평균",
     "nanoGPT, A100: 1.4697": "nanoGPT A100 1.4697",
 }
 
@@ -514,6 +525,9 @@ def write_pages(runs: Path) -> None:
             else:
                 lines.append(cells or [f"`{name}`", "not run yet", "-", published(name), "-", "-", command(name)])
         put("results", in_language(lines, language), page)
+        short = [["trained on public data", "Glassformer", "published"], ["---", "---:", "---"]]
+        short += [[LEARNED[name], line[1], line[3]] for name in LEARNED for line in lines if line[0] == f"`{name}`"]
+        put("learned", in_language(short, language), READMES[language])
         if any(runs.glob("etth1-*/run.json")):
             put("etth1", in_language(list(etth1_table(runs)), language), page)
         if (runs / "drop-last.json").exists():

@@ -23,6 +23,10 @@ def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PAGES", {"en": tmp_path / "results.md", "ko": tmp_path / "results.ko.md"})
+    faces = {"en": tmp_path / "README.md", "ko": tmp_path / "README.ko.md"}
+    monkeypatch.setattr(module, "READMES", faces)
+    for face in faces.values():
+        face.write_text("<!-- learned -->\n<!-- /learned -->\n", encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["results.py"])
     for page in module.PAGES.values():
         page.write_text(PAGE, encoding="utf-8")
@@ -55,6 +59,7 @@ def test_a_row_is_written_from_its_run_and_stays(results: ModuleType, tmp_path: 
     assert line(korean, "nsmc")[2] == "최빈 클래스 50.00%"
     assert line(english, "multi30k")[1] == "not run yet"
     assert line(korean, "multi30k")[1] == "아직 실행하지 않음"
+    assert "trained on nothing else | **85.12%** | Transformer 83.12 %" in results.READMES["en"].read_text("utf-8")
     before = english.read_text(encoding="utf-8")
     results.write_pages(tmp_path / "elsewhere")  # without runs, earlier results stay
     assert english.read_text(encoding="utf-8") == before
