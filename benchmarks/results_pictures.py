@@ -101,7 +101,14 @@ def draw_classes(run: Path) -> None:
         name = f"{truth}, taken for {answer}" if kind == "wrong" else answer
         file = run / f"{name.replace('/', ' or ')}.png"
         Image.fromarray(task.test.take([number])[0, 0]).save(file)
-        inspect("attention", run, str(file), f"results-{kind}.png", "--layer", str(task.model.config.num_layers - 1))
+        inspect(
+            "attention",
+            run,
+            str(file),
+            f"results-{kind}.png",
+            "--layer",
+            str(task.model.config.last_stack.num_layers - 1),
+        )
         print(f"{kind}: test image {number}, {name}, {float(sure[number]):.1%}")
 
 
