@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -546,29 +547,32 @@ def row_cells(name: str, runs: Path) -> Cells | None:
         if len(records) < 10 or len(list(runs.glob("digits-[0-9]*/svm.json"))) < 10:
             return None
         ours, theirs = digits_means(runs)
-        figure, beside, out = f"{ours} %", f"support-vector machine {theirs} %", runs / "digits-0"
+        figure, beside, models = f"{ours} %", f"support-vector machine {theirs} %", [runs / "digits-0"]
     elif name == "etth1":
         records = finished(runs, "etth1-[0-9]*")
         if len(records) < 3 * len(HORIZONS):
             return None
         *_, average = etth1_table(runs)
-        figure, beside, out = f"MSE {average[2]}", f"linear {average[4]}; seasonal naive, 24 {average[5]}", runs
-        out = runs / f"etth1-{HORIZONS[-1]}-0"
+        figure, beside = f"MSE {average[2]}", f"linear {average[4]}; seasonal naive, 24 {average[5]}"
+        models = [runs / f"etth1-{horizon}-0" for horizon in HORIZONS]
     else:
         row = next(row for row in SINGLE if row.name == name)
         out, record = runs / name, read_record(runs / name)
         if "results" not in record:
             return None
-        records, figure = [record], row.figure(record)
+        records, figure, models = [record], row.figure(record), [out]
         if (out / "jhe.json").exists():
             everyday = json.loads((out / "jhe.json").read_text(encoding="utf-8"))
             figure = f"bible {figure}; jhe {everyday['bleu']:.2f} BLEU"
         beside = "; ".join(f"{method} {row.figure(as_record(s))}" for method, s in record["baselines"].items()) or "-"
-    steps = f"{records[0]['steps']:,}" + (f" x {len(records)}" if len(records) > 1 else "")
+    repeated = Counter(record["steps"] for record in records)
+    steps = ", ".join(f"{each:,}" + (f" x {times}" if times > 1 else "") for each, times in repeated.items())
     before = next((row.pretraining for row in SINGLE if row.name == name), "")
     if before and (pretrained := read_record(runs / before).get("steps")):
         steps = f"{pretrained:,} + {steps}"
-    return [f"`{name}`", f"**{figure}**", beside, published(name), steps, f"{parameters(out):,}", command(name)]
+    sizes = sorted(map(parameters, models))
+    size = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} / {sizes[-1]:,}"
+    return [f"`{name}`", f"**{figure}**", beside, published(name), steps, size, command(name)]
 
 
 def as_record(scores: dict[str, float]) -> Record:
