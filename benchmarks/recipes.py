@@ -96,6 +96,11 @@ def tried(recipe: Recipe, minutes: float, source: Path, folder: Path) -> list[st
     """Runs the two commands of a recipe as a user would. Returns a row of the table, or None if one failed."""
     if recipe.data is not None and not run("data", recipe.data, "--from", str(source), folder=folder):
         return None
+    before = KNOWN[recipe.data].pretraining if recipe.data else ""
+    if before and not run(
+        "train", "mlm", "--config", str(ROOT / "recipes" / f"{before}.toml"), "--minutes", str(minutes), folder=folder
+    ):
+        return None
     flags = recipe.flags if minutes < SHORT else ()
     config = ROOT / "recipes" / f"{recipe.name}.toml"
     start = time.perf_counter()

@@ -48,6 +48,7 @@ class Known:
     origin: str  # GitHub's owner/name@commit
     files: tuple[KnownFile, ...]
     note: str = ""
+    pretraining: str = ""  # recipe of a masked language model that its recipe starts from
 
     def address(self, file: KnownFile) -> str | None:
         """The URL of this file."""
@@ -231,6 +232,7 @@ KNOWN: dict[str, Known] = {
     "nsmc": Known(
         task="classify",
         recipe="nsmc",
+        pretraining="nsmc-mlm",
         size=19_522_142,
         description="Korean film reviews, good (1) or bad (0), in columns id, document, label; 150,000 / 50,000",
         licence="CC0 1.0",

@@ -79,12 +79,16 @@ def download(settings: DataSettings, name: str, console: Console) -> None:
     with shown_progress(name, entry, console) as progress:
         files = fetch(name, out, settings.source, progress)
     command = f"glassformer train {entry.task} --config {recipe_path(entry)}"
+    before = f"glassformer train mlm --config recipes/{entry.pretraining}.toml" if entry.pretraining else ""
     if settings.json:
-        console.print(json.dumps({"files": list(map(str, files)), "command": command}, indent=2, ensure_ascii=False))
+        found = {"files": list(map(str, files)), "command": command, **({"before": before} if before else {})}
+        console.print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
     console.print(f"{name}: {count}, {entry.size / MEGABYTE:.1f} MB, verified, in {out}")
-    console.print(f"licence: {entry.licence}\n\nTrain on it:\n  {command}")
+    console.print(f"licence: {entry.licence}\n\nTrain on it:")
+    for line in filter(None, (before, command)):
+        console.print(f"  {line}")
     if settings.out != Path("data"):
         console.print(f"  (the recipe reads data/{name}: change that to {out} in your copy)")
 
