@@ -4,12 +4,16 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import glassformer as gf
 from glassformer.core.attention import Attention
+from glassformer.core.layers import Linear
+from glassformer.core.model import IGNORE
 from glassformer.core.stack import Stack
-from glassformer.training.quicker import FastDropout, keep_freed_memory, speed_up
+from glassformer.training import quicker
+from glassformer.training.quicker import FastDropout, FastLinear, cross_entropy, keep_freed_memory, speed_up
 
 GROUPED = gf.StackConfig(
     d_model=12, num_layers=1, num_heads=6, num_kv_heads=2, head_dim=4, qk_norm=True, positions="rotary"
@@ -30,6 +34,58 @@ def test_joined_products_are_the_three() -> None:
             found.append([output.detach(), *(p.grad for p in stack.parameters())])
         for one, other in zip(*found, strict=True):
             torch.testing.assert_close(other, one, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(200, 130, 120), (1, 1500, 1400), (70, 96, 700)])
+def test_products_of_onednn_are_those_of_the_plain_layer(
+    rows: int, inputs: int, outputs: int, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quicker, "is_onednn_faster", lambda: True)
+    torch.manual_seed(0)
+    plain = nn.Sequential(Linear(inputs, outputs, bias=bias))
+    quick = copy.deepcopy(plain)
+    speed_up(quick)
+    assert type(quick[0]) is FastLinear
+    asked: list[int] = []
+    monkeypatch.setattr(quicker, "times", lambda *given, real=quicker.times: asked.append(1) or real(*given))
+    start = torch.randn(2, rows // 2 or 1, inputs)
+    found = []
+    for model in (plain, quick):
+        x = start.clone().requires_grad_()
+        y = model(x)
+        (y * torch.linspace(-1, 1, outputs)).sum().backward()
+        found.append([y.detach(), x.grad, *(parameter.grad for parameter in model.parameters())])
+    assert len(asked) == 3  # the output and two gradients
+    for one, other in zip(*found, strict=True):
+        assert other.is_contiguous()
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
+    quick.eval()
+    assert torch.equal(quick(start), plain(start))
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("kind", ["small", "double", "bfloat16", "autocast", "frozen"])
+def test_other_products_are_left_to_the_plain_layer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[torch.Size, torch.Size]] = []
+    monkeypatch.setattr(
+        quicker, "times", lambda x, weight, bias=None, real=quicker.times: asked.append(kind) or real(x, weight, bias)
+    )
+    layer = FastLinear(4 if kind == "small" else 1024, 2048).train()
+    dtype = {"double": torch.float64, "bfloat16": torch.bfloat16}.get(kind, torch.float32)
+    layer.to(dtype)
+    x = torch.randn(2, layer.in_features, dtype=dtype)
+    if kind == "frozen":  # no gradient of the weight is computed
+        layer.weight.requires_grad_(False)
+        layer(x.requires_grad_()).sum().backward()
+        assert layer.weight.grad is None
+        assert len(asked) == 2
+        return
+    with torch.autocast("cpu", torch.bfloat16, enabled=kind == "autocast"):
+        y = layer(x)
+    assert torch.equal(y, nn.Linear.forward(layer, x) if kind != "autocast" else y)
+    assert not asked
 
 
 def test_an_evaluation_computes_them_one_by_one() -> None:
@@ -101,3 +157,38 @@ def test_memory_is_kept_and_given_back_without_a_change_of_results() -> None:
     with keep_freed_memory():
         inside = (x * 2).sum()
     assert torch.equal((x * 2).sum(), inside)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("rows", "classes"), [(7, 3), (300, 5000), (2, 2**17 + 1)])
+def test_cross_entropy_and_its_gradient_are_those_of_pytorch(rows: int, classes: int, smoothing: float) -> None:
+    torch.manual_seed(0)
+    labels = torch.randint(classes, (rows,))
+    labels[::2] = IGNORE
+    found = []
+    for quick in (False, True):
+        logits = (
+            3 * torch.randn(rows, classes, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        ).requires_grad_()
+        if quick:
+            loss = cross_entropy(logits, labels, ignore=IGNORE, smoothing=smoothing)
+        else:
+            loss = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+        (loss / 3).backward()
+        found.append((loss.detach(), logits.grad))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-12)
+
+
+def test_cross_entropy_of_ignored_rows_is_zero_and_of_bfloat16_is_wide() -> None:
+    logits = torch.randn(4, 9, dtype=torch.bfloat16, requires_grad=True)
+    nothing = cross_entropy(logits, torch.full((4,), IGNORE), ignore=IGNORE, smoothing=0.1)
+    nothing.backward()
+    assert float(nothing.detach()) == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()
+    assert cross_entropy(logits, torch.arange(4), ignore=IGNORE, smoothing=0.1).dtype == torch.float32
+
+
+def test_cross_entropy_refuses_a_label_that_is_no_class() -> None:
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        cross_entropy(torch.zeros(1, 3), torch.tensor([3]), ignore=IGNORE, smoothing=0.0)

@@ -37,7 +37,9 @@ class LanguageHead(Head):
         self.scale, self.cap = config.logit_scale, config.logit_cap
 
     def forward(self, x: Tensor) -> Tensor:
-        logits = self.out(self.transform(x)) * self.scale  # (B, T, V)
+        logits = self.out(self.transform(x))  # (B, T, V)
+        if self.scale != 1.0:
+            logits = logits * self.scale
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)  # (B, T, V)
 
 

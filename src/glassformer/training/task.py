@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,6 +21,7 @@ from glassformer.generation.choose_engine import Work
 from glassformer.generation.engine import Engine
 from glassformer.text import Tokenizer
 from glassformer.training.plan import as_sample
+from glassformer.training.quicker import cross_entropy
 from glassformer.training.settings import TrainSettings
 from glassformer.training.waiting import LoopProgress, OutOfTime
 
@@ -97,10 +97,8 @@ class Task(ABC):
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss, summed over all labels that are not ignored."""
-        return F.cross_entropy(
-            logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum",
-            label_smoothing=self.label_smoothing,
-        )  # fmt: skip
+        flat, smoothing = logits.flatten(0, -2), self.label_smoothing
+        return cross_entropy(flat, labels.flatten(), ignore=IGNORE, smoothing=smoothing)
 
     def vectors(self, output: Any) -> dict[str, Tensor]:
         """If the task compares: by name, one row per example of a part, or a scalar for all."""
