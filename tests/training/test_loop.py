@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from helpers.tiny_runs import FakeClock, few, tiny, train, weights_of
 import glassformer as gf
 from glassformer.errors import InputError
 from glassformer.predict.writing import translate
-from glassformer.tasks.settings import TranslateSettings
+from glassformer.tasks.classify import Classify
+from glassformer.tasks.settings import ClassifySettings, TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.folder import check_free
 from glassformer.training.loop import check_precision
@@ -278,6 +280,28 @@ def test_words_cut_anew_never_lose_their_end(tmp_path: Path) -> None:
     for epoch in range(5):
         row = task.cutter.sampled(task.pairs[long].target, task.examples[long][1], epoch, long)
         assert row[-1] == task.tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("task", ["translate", "classify"])
+def test_batches_of_texts_tokenised_at_random_keep_their_size(task: str, tmp_path: Path) -> None:
+    """Batches planned from the usual tokens hold up to twice as many."""
+    common = {"subword_dropout": 0.5, "batch_tokens": 256, "vocab_size": 300}
+    if task == "translate":
+        made: Any = Translate(tiny(tmp_path / "run", **common))
+        number = len(made.pairs)
+    else:
+        made = Classify(ClassifySettings(out=tmp_path / "run", examples="documentation", max_len=256, **common))
+        number = len(made.train)
+    drawn = []
+    for epoch in (0, 1):
+        batches = made.batches(epoch)
+        drawn.append(made.collate([0], epoch)["input_ids"].tolist())
+        assert sorted(i for batch in batches for i in batch) == list(range(number))
+        for numbers in batches:
+            batch = made.collate(numbers, epoch)
+            assert max(x.numel() for x in batch.values() if x.ndim == 2) <= 256
+    assert drawn[0] != drawn[1]
+    assert made.collate([0], 0)["input_ids"].tolist() == drawn[0]
 
 
 def test_what_a_loaded_model_has_itself_is_refused_by_name(tmp_path: Path) -> None:

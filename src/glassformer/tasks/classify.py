@@ -71,7 +71,6 @@ class Classify(ClassTask):
         self.encoded = self.reader.encode(self.train) if self.train else []
         for held_out in filter(None, (self.valid, self.test)):
             self.reader.encode(held_out)  # a text that is too long is an error now, not at the first evaluation
-        self.lengths = [self.reader.length(example) for example in self.encoded]
         self.targets = self.as_targets(self.train) if self.train else torch.empty(0)
         if settings.class_weights == "balanced" and self.train:
             self.class_weights = balanced_weights(self.targets, len(self.names))
@@ -149,13 +148,15 @@ class Classify(ClassTask):
         return targets
 
     def batches(self, epoch: int) -> list[list[int]]:
+        lengths = [self.reader.length(example) for example in self.reader.in_epoch(self.encoded, epoch)]
         return bucketed(
-            self.lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch,
+            lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch,
             max_examples=self.settings.batch_size,
         )  # fmt: skip
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
-        batch = self.reader.batch([self.encoded[number] for number in examples], examples, epoch)
+        encoded = self.reader.in_epoch(self.encoded, epoch)
+        batch = self.reader.batch([encoded[number] for number in examples])
         return {**batch, "labels": self.targets[list(examples)]}
 
     def size(self, batch: Batch) -> int:

@@ -65,9 +65,13 @@ class InputReader(ABC):
     def encode(self, examples: Examples[Any]) -> list[Any]:
         """Encoded examples."""
 
+    def in_epoch(self, encoded: list[Any], epoch: int) -> list[Any]:
+        """The encoded training examples, augmented for this epoch."""
+        return encoded
+
     @abstractmethod
-    def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
-        """The model's arguments; `numbers` are those of training examples, which may be augmented by epoch."""
+    def batch(self, encoded: Sequence[Any]) -> Batch:
+        """The model's arguments."""
 
     @abstractmethod
     def length(self, encoded: Any) -> int: ...
@@ -90,6 +94,7 @@ class TextReader(InputReader):
     def __init__(self, settings: ClassifySettings) -> None:
         super().__init__(settings)
         self.trained: list[LabeledText] = []
+        self.sampled: tuple[int, list[tuple[list[int], list[int]]]] = -1, []  # an epoch and its examples
 
     def read(self, path: Path) -> Examples[LabeledText]:
         return read_labeled(
@@ -142,15 +147,24 @@ class TextReader(InputReader):
         segments = self.cutter.segments(first, pairs or []) if has_segments else [[] for _ in rows]
         return list(zip(rows, segments, strict=True))
 
-    def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
+    def in_epoch(self, encoded: list[Any], epoch: int) -> list[Any]:
+        """With --subword-dropout, all texts tokenised anew, because batches of similar length need their lengths."""
+        if not self.settings.subword_dropout:
+            return encoded
+        if self.sampled[0] != epoch:
+            self.sampled = (
+                epoch,
+                [
+                    (self.cutter.sampled(example.texts[0], ids, epoch, number), segments)
+                    for number, (example, (ids, segments)) in enumerate(zip(self.trained, encoded, strict=True))
+                ],
+            )
+        return self.sampled[1]
+
+    def batch(self, encoded: Sequence[Any]) -> Batch:
         assert self.tokenizer is not None
-        rows = [ids for ids, _ in encoded]
-        if numbers:
-            rows = [
-                self.cutter.sampled(self.trained[number].texts[0], ids, epoch, number)
-                for number, ids in zip(numbers, rows, strict=True)
-            ]
-        return arguments_of_rows(rows, self.tokenizer.padding_id, [segments for _, segments in encoded])
+        rows, segments = zip(*encoded, strict=True)
+        return arguments_of_rows(rows, self.tokenizer.padding_id, segments)
 
     def length(self, encoded: tuple[list[int], list[int]]) -> int:
         return len(encoded[0])
@@ -216,7 +230,7 @@ class SeriesReader(InputReader):
                 )
         return [example.values for example in examples]
 
-    def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
+    def batch(self, encoded: Sequence[Any]) -> Batch:
         return {"past_values": torch.tensor(encoded).unsqueeze(2)}  # (B, L, 1)
 
     def length(self, encoded: tuple[float, ...]) -> int:

@@ -79,7 +79,7 @@ class Translate(Task):
         fit_tokenizer(self.tokenizer, self.model)
         self.cutter = TextEncoder(self.tokenizer, settings, self.model.config.room)
         self.examples = self.encode(self.pairs)
-        self.lengths = [max(map(len, example)) for example in self.examples]
+        self.sampled: tuple[int, list[tuple[list[int], list[int]]]] = -1, []  # an epoch and its examples
         for held_out in (self.valid, self.test or []):
             self.encode(held_out)  # a text that is too long is an error now, not at the first evaluation
 
@@ -178,19 +178,29 @@ class Translate(Task):
         return list(zip(sources, targets, strict=True))
 
     def batches(self, epoch: int) -> list[list[int]]:
-        return bucketed(self.lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch)
+        lengths = [max(map(len, example)) for example in self.in_epoch(epoch)]
+        return bucketed(lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch)
+
+    def in_epoch(self, epoch: int) -> list[tuple[list[int], list[int]]]:
+        """The training examples as tokenised in this epoch. All at once, because `batches` needs their lengths."""
+        if not self.settings.subword_dropout:
+            return self.examples
+        if self.sampled[0] != epoch:
+            self.sampled = (
+                epoch,
+                [
+                    (
+                        self.cutter.sampled(pair.source, source, epoch, 2 * number),
+                        self.cutter.sampled(pair.target, target, epoch, 2 * number + 1),
+                    )
+                    for number, (pair, (source, target)) in enumerate(zip(self.pairs, self.examples, strict=True))
+                ],
+            )
+        return self.sampled[1]
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
-        chosen = []
-        for number in examples:
-            pair, (source, target) = self.pairs[number], self.examples[number]
-            chosen.append(
-                (
-                    self.cutter.sampled(pair.source, source, epoch, 2 * number),
-                    self.cutter.sampled(pair.target, target, epoch, 2 * number + 1),
-                )
-            )
-        return self.as_batch(chosen)
+        encoded = self.in_epoch(epoch)
+        return self.as_batch([encoded[number] for number in examples])
 
     def as_batch(self, examples: Sequence[tuple[list[int], list[int]]]) -> Batch:
         sources, targets = zip(*examples, strict=True)
