@@ -211,7 +211,7 @@ class ImageConfig(Config):
     distillation_token: bool = False  # a second token before the patches, trained on a teacher's predictions (DeiT)
     patch_bias: bool = True
     embed_norm: bool = False  # after adding the positions
-    stem: int = 0  # convolutions before the patches, each of which halves the image (Xiao et al., 2021)
+    stem: int = 0  # convolutions before the patches, each of which halves the image (Hassani et al., 2021)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -81,6 +81,15 @@ def test_half_of_the_flipped_ones_are_pillows_mirror_image(picture: np.ndarray, 
     assert 0.4 < sum(pixels in mirrored for pixels in found) / len(found) < 0.6
 
 
+def test_mirror_shifts_half_as_far_and_mirrors_half_of_the_images(picture: np.ndarray, photos: Path) -> None:
+    task = made(data=photos, augment="mirror")
+    near = {pixels: shift for pixels, shift in shifts(picture).items() if max(map(abs, shift)) <= MOST // 2}
+    mirrored = {np.asarray(ImageOps.mirror(Image.frombytes("L", (16, 16), pixels))).tobytes() for pixels in near}
+    found = [task.changed(picture, 0, example).tobytes() for example in range(400)]
+    assert set(found) == {*near, *mirrored}
+    assert 0.4 < sum(pixels in mirrored for pixels in found) / len(found) < 0.6
+
+
 @pytest.mark.parametrize(("angle", "sides", "shift"), [(0.15, (1.0, 1.0), (0, 0)), (-0.1, (0.92, 1.07), (0.05, -0.03))])
 def test_an_affine_change_is_scipys(angle: float, sides: tuple[float, float], shift: tuple[float, float]) -> None:
     rng = np.random.default_rng(0)

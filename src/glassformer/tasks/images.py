@@ -186,12 +186,12 @@ class ImageClasses(ClassTask):
         if self.settings.augment == "affine":
             sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
             return affine(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
-        most = max(1, pixels.shape[-1] // 8)
+        most = max(1, pixels.shape[-1] // (16 if self.settings.augment == "mirror" else 8))
         shift = rng.integers(-most, most, size=2, endpoint=True)
         padded = np.pad(pixels, ((0, 0), (most, most), (most, most)), mode="edge")  # (C, Y+2m, X+2m)
         top, left = most + shift
         moved: Pixels = padded[:, top : top + pixels.shape[1], left : left + pixels.shape[2]]
-        return moved[:, :, ::-1] if self.settings.augment == "flip" and rng.random() < 0.5 else moved
+        return moved[:, :, ::-1] if self.settings.augment in ("mirror", "flip") and rng.random() < 0.5 else moved
 
     def as_input(self, pixels: Pixels) -> Tensor:
         return normalised(torch.from_numpy(np.ascontiguousarray(pixels)), self.preparation)  # (B, C, Y, X)

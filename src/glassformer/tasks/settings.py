@@ -395,8 +395,9 @@ class ImagesSettings(TableSettings):
     patch: int | None = None
     """Patch size in pixels per side (default: a quarter of a small image, about an eighth of a larger one)."""
     stem: int = 0
-    """Number of convolutions before the patches, each of which halves the image; --patch must be divisible by 2 that
-    many times. Helps with little data (Xiao et al., 2021), but then other libraries cannot load the model."""
+    """Number of convolutions with max pooling before the patches, each of which halves the image; --patch must be
+    divisible by 2 that many times. Helps with little data (Hassani et al., 2021), but then other libraries cannot load
+    the model."""
     pooling: Literal["first", "mean", "attention"] = "first"
     """How token vectors are pooled into one. first: the class token, as in ViT; other libraries cannot load the
     others."""
@@ -406,9 +407,10 @@ class ImagesSettings(TableSettings):
     """The same as --mode grey."""
     class_weights: Literal["none", "balanced"] = "none"
     """Class weights in the loss. balanced: inversely proportional to the number of examples."""
-    augment: Literal["none", "shift", "flip", "affine"] = "none"
+    augment: Literal["none", "shift", "mirror", "flip", "affine"] = "none"
     """Random augmentation of training images. shift: by up to an eighth of the side; flip: also mirrors left and
-    right; affine: rotates by up to 10 degrees, scales by up to a tenth and shifts by up to a sixteenth."""
+    right; mirror: like flip, but shifts by up to a sixteenth, for subjects that are always in the middle; affine:
+    rotates by up to 10 degrees, scales by up to a tenth and shifts by up to a sixteenth."""
     label_smoothing: float = 0.1
     """Fraction of the target probability spread over all classes."""
     batch_size: int = 64
