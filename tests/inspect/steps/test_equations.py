@@ -340,7 +340,8 @@ def patches(e: Env) -> Tensor:
     pixels, side = e.inputs["pixel_values"], 2
     if e.model.config.image.stem:
         only = embed.stem.halves[0]
-        pixels, side = F.conv2d(pixels, only.weight, only.bias, stride=2, padding=1).relu(), 1
+        filtered = F.pad(F.conv2d(pixels, only.weight, only.bias, padding=1).relu(), (1, 1, 1, 1))
+        pixels, side = filtered.unfold(2, 3, 2).unfold(3, 3, 2).amax(dim=(-2, -1)), 1
     squares = F.unfold(pixels, side, stride=side).transpose(1, 2)
     made = squares @ embed.patches.weight.flatten(1).T + embed.patches.bias
     before = [token for token in (embed.class_token, embed.distillation_token) if token is not None]
