@@ -120,7 +120,8 @@ class Stem(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for half in self.halves:
-            x = F.relu(F.max_pool2d(half(x), kernel_size=3, stride=2, padding=1))
+            x = half(x).contiguous(memory_format=torch.channels_last)  # pooling is three times as fast on a CPU
+            x = F.relu(F.max_pool2d(x, kernel_size=3, stride=2, padding=1))
         return x
 
 
