@@ -93,17 +93,22 @@ def read_arguments() -> argparse.Namespace:
 
 
 def tried(recipe: Recipe, minutes: float, source: Path, folder: Path) -> list[str] | None:
-    """Runs the two commands of a recipe as a user would. Returns a row of the table, or None if one failed."""
+    """Runs the commands of a recipe as a user would, `minutes` in all.
+
+    Returns a row of the table, or None if one failed.
+    """
     if recipe.data is not None and not run("data", recipe.data, "--from", str(source), folder=folder):
         return None
     before = KNOWN[recipe.data].pretraining if recipe.data else ""
+    start = time.perf_counter()
+    if before:
+        minutes /= 2
     if before and not run(
         "train", "mlm", "--config", str(ROOT / "recipes" / f"{before}.toml"), "--minutes", str(minutes), folder=folder
     ):
         return None
     flags = recipe.flags if minutes < SHORT else ()
     config = ROOT / "recipes" / f"{recipe.name}.toml"
-    start = time.perf_counter()
     if not run("train", recipe.task, "--config", str(config), "--minutes", str(minutes), *flags, folder=folder):
         return None
     whole = time.perf_counter() - start

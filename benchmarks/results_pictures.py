@@ -2,9 +2,9 @@
 
     python benchmarks/results_pictures.py [--runs DIR] [--data DIR]
 
-It uses the finished runs in --runs and leaves the pictures of other runs as they are. Examples are not selected by
-hand: the sentence is the first of the validation pairs with a fixed number of words, the window is the last of the
-file, and of the test images the script takes the most confident right and the most confident wrong answer.
+It uses the finished runs in --runs: the curves show only these, and other pictures stay as they are. Examples are not
+selected by hand: the sentence is the first of the validation pairs with a fixed number of words, the window is the last
+of the file, and of the test images the script takes the most confident right and the most confident wrong answer.
 """
 
 import argparse
@@ -36,7 +36,10 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/results"), help="folder of the finished runs")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data sets")
     arguments = parser.parse_args()
-    draw_curves([arguments.runs / name for name in CURVES if is_finished(arguments.runs / name)])
+    runs = [arguments.runs / name for name in CURVES if is_finished(arguments.runs / name)]
+    if not runs:
+        sys.exit(f"no finished run in {arguments.runs}. Train one first: python benchmarks/results.py shakespeare")
+    draw_curves(runs)
     if is_finished(arguments.runs / "multi30k"):
         draw_alignment(arguments.runs / "multi30k", arguments.data / "multi30k" / "tok" / "val.en")
     if is_finished(arguments.runs / "fashion-mnist"):

@@ -261,6 +261,10 @@ class SeriesConfig(Config):
     def num_tokens(self) -> int:
         return (self.length - self.patch) // self.stride + 1
 
+    @property
+    def tokens_per_channel(self) -> int:
+        return self.fold * self.num_tokens
+
 
 def as_ids(value: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """An id, a tuple of ids or None, as a tuple."""

@@ -191,6 +191,8 @@ def test_logits_at_where_they_cannot_be() -> None:
         model(head="class", num_classes=3)(ids, logits_at=at)
     with pytest.raises(InputError, match="give labels or logits_at, not both"):
         model()(ids, labels=ids, logits_at=at)
+    with pytest.raises(InputError, match="give decoder_input_ids too"):
+        model(encoder=STACK, decoder_start_token_id=0)(ids, labels=ids[at], logits_at=at)
     for wrong in (at[:, :4], at.long()):
         with pytest.raises(InputError, match=r"logits_at has shape .* and dtype .*: expected \(2, 5\), True and False"):
             model()(ids, logits_at=wrong)

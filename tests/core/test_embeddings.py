@@ -85,6 +85,7 @@ def test_a_stem_halves_the_image_before_the_patches():
     pixels = torch.randn(2, 3, 8, 8)
 
     first, second = embed.stem.halves
+
     def largest(x: torch.Tensor) -> torch.Tensor:  # of each 3x3 pixels around every other pixel
         return F.pad(x, (1, 1, 1, 1)).unfold(2, 3, 2).unfold(3, 3, 2).amax(dim=(-2, -1))
 

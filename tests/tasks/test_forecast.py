@@ -328,7 +328,8 @@ def test_a_folded_run_is_saved_forecasts_and_is_looked_at(
     assert "folds a series (fold = 4), which the explorer does not show" in capsys.readouterr().err
     wrong = flags(SIZES | WINDOWS | {"fold": 3})
     assert run("train", "forecast", "--data", table, "--out", tmp_path / "no", "--steps=3", *wrong) == 2
-    assert "length is 16: expected a multiple of fold = 3" in capsys.readouterr().err
+    assert "--fold is 3: --length" in capsys.readouterr().err
+    assert "glassformer explore" not in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_attention_over_time_is_the_mean_over_the_rows_of_a_channel() -> None:

@@ -288,13 +288,14 @@ def test_a_stem_is_trained_saved_and_answers(photos: Path, tmp_path: Path, capsy
     capsys.readouterr()
     assert run("predict", out, photo) == 0
     assert "red" in capsys.readouterr().out
-    for stem, message in (("3", "ImageConfig.stem is 3"), ("-1", "--stem is -1: expected 0 or more")):
+    for stem, message in (("3", "--patch must be a multiple of 8, not"), ("-1", "--stem is -1: expected 0 or more")):
         assert run("train", "images", "--data", photos, "--out", tmp_path / "no", "--stem", stem) == 2
         assert message in capsys.readouterr().err
 
 
 def test_positions_begin_as_sines_of_row_and_column(photos: Path) -> None:
     table = made(data=photos).model.encoder.embed.positions.weight[1:].unflatten(0, (4, 4))
+    assert len(table.flatten(0, 1).unique(dim=0)) == 16
     assert torch.allclose(table[:, :1, :8], table[:, 1:, :8].mean(dim=1, keepdim=True))  # the row
     assert torch.allclose(table[:1, :, 8:], table[1:, :, 8:].mean(dim=0, keepdim=True))  # the column
 

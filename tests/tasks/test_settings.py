@@ -66,3 +66,4 @@ def test_the_default_rate_of_translate_fits_its_optimizer() -> None:
     assert TranslateSettings(init="owner/model").rate == 0.0002
     assert TranslateSettings(optimizer="adam", schedule="inverse-sqrt").rate is None, "the paper's, from the warm-up"
     assert TranslateSettings(rate=0.01).rate == 0.01
+    assert TranslateSettings(schedule="inverse-sqrt").rate == 0.004, "the paper's is for Adam"

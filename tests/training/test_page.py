@@ -297,31 +297,37 @@ def test_a_report_shows_attention_as_record_sees_it(kind: str, folder_of: Callab
 class Pictured(Pretended):
     """A task whose example is not a text."""
 
-    def __init__(self, folder: Path, seen: Batch) -> None:
+    def __init__(self, model: gf.Transformer, seen: Batch) -> None:
         super().__init__()
-        self.model, self.seen = gf.load(folder), seen
+        self.model, self.seen = model, seen
 
     def seen_example(self) -> Batch:
         return self.seen
 
 
-@pytest.mark.parametrize("kind", ["image", "series"])
+@pytest.mark.parametrize("kind", ["image", "pooled", "series", "folded"])
 def test_a_report_draws_what_the_patches_get(kind: str, folder_of: Callable[[str], Path]) -> None:
-    model = gf.load(folder_of(kind)).eval()
     torch.manual_seed(0)
-    if kind == "image":
+    model = gf.load(folder_of("image" if kind == "pooled" else "series" if kind == "folded" else kind)).eval()
+    if kind == "pooled":
+        model = gf.Transformer(model.config.replace(pooling="mean")).eval()
+    if kind == "folded":
+        series = gf.SeriesConfig(length=24, patch=4, stride=4, horizon=2, fold=2, channels=2)
+        model = gf.Transformer(model.config.replace(series=series)).eval()
+    if kind in ("image", "pooled"):
         image = model.config.image
         seen = {"pixel_values": torch.rand(1, image.channels, image.size, image.size)}
     else:
         seen = {"past_values": torch.rand(1, model.config.series.length, model.config.series.channels or 1)}
-    page = "".join(attention_of_example(Pictured(folder_of(kind), seen), []))
+    page = "".join(attention_of_example(Pictured(model, seen), []))
     Reader(page)
     shown = [float(x) for x in re.findall(r"<title>.*?: (\d\.\d+)</title>", page)]
     with torch.no_grad(), gf.record(model, attention=True) as found:
         model(**seen)
-    weights = list(found.values())[-1][0]  # (H, N, N)
-    first = model.config.image.prefix_tokens if kind == "image" else 0
-    shares = weights[:, 0, first:] if first else weights.mean(dim=1)
+    weights = list(found.values())[-1]  # (B, H, N, N)
+    weights = weights[:2].mean(dim=0) if kind == "folded" else weights[0]  # the rows of the first channel
+    first = model.config.image.prefix_tokens if model.config.image else 0
+    shares = weights[:, 0, first:] if kind == "image" else weights.mean(dim=1)[:, first:]
     assert any(shown == pytest.approx(head.tolist(), abs=6e-4) for head in shares)
     assert "square-root scale" in page
 

@@ -72,8 +72,9 @@ def num_tokens(config: TransformerConfig | PairConfig, inputs: dict[str, Tensor]
     if isinstance(config, PairConfig):
         return num_tokens(config.text, inputs) + num_tokens(config.image, {})
     texts = sum(value.numel() for name, value in inputs.items() if name.endswith("input_ids"))
-    rows = 2 * (config.series.channels or EXAMPLE_CHANNELS if config.series else 1)
-    return texts + (rows * config.patches.num_tokens if config.patches else 0)
+    if config.series:
+        return texts + 2 * (config.series.channels or EXAMPLE_CHANNELS) * config.series.tokens_per_channel
+    return texts + (2 * config.image.num_tokens if config.image else 0)
 
 
 def float32_copy(model: Transformer | Pair) -> Transformer | Pair:

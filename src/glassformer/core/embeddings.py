@@ -108,8 +108,10 @@ class PatchEmbedding(Embedding):
 
 
 class Stem(nn.Module):
-    """relu(pool(W * x)), several times: 3x3 convolutions, each followed by max pooling over 3x3 pixels, which halves the
-    image (Hassani et al., 2021; there after the ReLU, which is the same and slower)."""
+    """relu(pool(W * x)), several times: 3x3 convolutions, each followed by max pooling, which halves the image.
+
+    As in compact Transformers (Hassani et al., 2021); they pool after the ReLU, which is the same and slower.
+    """
 
     def __init__(self, image: ImageConfig, width: int) -> None:
         super().__init__()

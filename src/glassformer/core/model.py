@@ -202,6 +202,8 @@ class Transformer(nn.Module):
             )  # (B, S, ...)  # fmt: skip
             if self.decoder is not None:
                 if decoder_input_ids is None:
+                    if logits_at is not None and labels is not None:
+                        raise InputError("logits_at makes a list of the labels: give decoder_input_ids too")
                     shifted = input_ids if self.config.head in ("class", "span", "pool") else labels
                     decoder_input_ids = None if shifted is None else self.shift_right(shifted)
                 hidden = self.decode(

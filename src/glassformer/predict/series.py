@@ -296,7 +296,7 @@ def classify_series(
         logits = model(past_values=torch.cat([windows[i] for i in numbers])).logits
         return as_labels(model, logits.float().cpu())
 
-    lengths = [model.config.series.num_tokens * window.shape[2] for window in windows]  # a row for each channel
+    lengths = [model.config.series.tokens_per_channel * window.shape[2] for window in windows]  # a row for each channel
     return map_batches(lengths, run, batch_tokens, batch_size=batch_size)
 
 

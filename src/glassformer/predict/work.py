@@ -20,7 +20,7 @@ def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[
     config = model.config
     if config.series is not None:
         count = len(inputs) if task == "series" and isinstance(inputs, Sized) else 1
-        return Work(reads=count * config.series.num_tokens * (config.series.channels or 1))
+        return Work(reads=count * config.series.tokens_per_channel * (config.series.channels or 1))
     told: GenerationOptions = options.get("generation", MODEL_DEFAULTS)
     rows, beams = (
         min(len(inputs), options.get("batch_size", TEXTS_AT_ONCE)),

@@ -206,7 +206,7 @@ class Forecast(Task):
 
     def work(self) -> Work:
         assert self.model.config.series is not None
-        return Work(reads=len(self.judged) * self.model.config.series.num_tokens * len(self.series.names))
+        return Work(reads=len(self.judged) * self.model.config.series.tokens_per_channel * len(self.series.names))
 
     def score_some(self, most: int) -> Scores:
         numbers = sample_numbers(len(self.judged), most)

@@ -144,6 +144,11 @@ class ImageClasses(ClassTask):
         patch = settings.patch or choose_patch(size)
         if size % patch:
             raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
+        if patch % 2**settings.stem:
+            raise InputError(
+                f"--stem {settings.stem} halves the image {settings.stem} times, so --patch must be a multiple of "
+                f"{2**settings.stem}, not {patch}. Use a smaller --stem or another --patch"
+            )
         stack = StackConfig(
             **{"dropout": 0.1, "d_ff": 4 * stack_sizes(settings)["d_model"], **stack_sizes(settings)},
             positions="learned", activation="gelu", norm_eps=1e-12,

@@ -232,10 +232,10 @@ class TranslateSettings(ExampleSettings):
     """Maximum size of the vocabulary that source and target share."""
     rate: float | None = OPEN
     """Peak learning rate (default: 0.004, or 0.001 without Muon, or 0.0002 with --init; for the inverse-sqrt schedule
-    the paper's, (d_model warmup)^-0.5)."""
+    without Muon the paper's, (d_model warmup)^-0.5, which needs a --warmup of several hundred steps)."""
 
     def __post_init__(self) -> None:
-        if self.schedule != "inverse-sqrt":
+        if self.schedule != "inverse-sqrt" or self.optimizer == "muon":
             new = 4e-3 if self.optimizer == "muon" else 1e-3
             self._settle(rate=new if self.init is None else 2e-4)
         super().__post_init__()
@@ -577,9 +577,9 @@ class ForecastSettings(TableSettings):
     stride: int = 8
     """Distance between the starts of two patches, in values."""
     fold: int = 1
-    """Make every hour of the day (24, for hourly values) a row of its own, which sees only this hour of other days. Few
-    weights, good for long horizons (SparseTSF: Lin et al., 2024). --length, --horizon, --patch and --stride must be
-    multiples."""
+    """Split each channel into this many rows, each with every fold-th value: 24, for hourly values, makes a row of each
+    hour of the day (SparseTSF: Lin et al., 2024). Few weights, good for long horizons; `explore` does not show such a
+    model. --length, --horizon, --patch and --stride must be multiples of it."""
     period: int = 24
     """Season length of the seasonal-naive baseline, in values; at most --length."""
     instance_norm: bool = True
@@ -601,6 +601,14 @@ class ForecastSettings(TableSettings):
             raise self._refuse("date_format", "expected a format with a year, such as %d/%m/%Y or %Y-%m-%d %H:%M")
         if self.splits and (len(self.splits) != 3 or min(self.splits) < 1):
             raise self._refuse("splits", "expected three numbers of rows: training, validation and test")
+        fitting = {
+            f"--{name}": -(-getattr(self, name) // self.fold) * self.fold
+            for name in ("length", "horizon", "patch", "stride")
+            if getattr(self, name) % self.fold
+        }
+        if fitting:
+            use = " ".join(f"{flag} {value}" for flag, value in fitting.items())
+            raise self._refuse("fold", f"{' and '.join(fitting)} must be multiples of it. Use {use}")
         for name in ("patch", "stride"):
             if getattr(self, name) > self.length:
                 raise self._refuse(name, f"expected at most --length {self.length}")

@@ -200,7 +200,8 @@ def last_layer_weights(model: Transformer, arguments: Mapping[str, Tensor]) -> T
     with record(model, attention=path) as seen:
         model(**{name: value.to(model.device) for name, value in arguments.items()})
     model.train(was_training)
-    return seen[path][0].float().cpu()
+    rows = model.config.series.fold if model.config.series else 1  # those of the first channel
+    return seen[path][:rows].mean(dim=0).float().cpu()
 
 
 def weights_of_text(

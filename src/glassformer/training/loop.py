@@ -121,7 +121,8 @@ class Trainer:
     def remaining(self) -> Iterator[Sequence[int]]:
         """The remaining batches of this epoch, then those of the following epochs."""
         while True:
-            batches = self.task.batches(self.state.epoch)
+            with self.pace.measured(steps=0):  # forming batches may mean tokenising every text
+                batches = self.task.batches(self.state.epoch)
             while self.state.batch < len(batches):
                 yield batches[self.state.batch]
                 self.state.batch += 1
@@ -430,10 +431,10 @@ class StepPace:
         self.count = self.seconds = 0.0
 
     @contextmanager
-    def measured(self) -> Iterator[None]:
+    def measured(self, steps: int = 1) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        self.count, self.seconds = self.count + 1, self.seconds + time.perf_counter() - began
+        self.count, self.seconds = self.count + steps, self.seconds + time.perf_counter() - began
 
     def mean(self) -> float:
         mean = self.seconds / self.count

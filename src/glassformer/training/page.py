@@ -239,10 +239,11 @@ def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
     longer = ["--minutes", f"{2 * settings['minutes']:g}"] if settings.get("minutes") else []
     if not longer and "steps" in record:
         longer = ["--steps", str(2 * record["steps"])]
+    explored = [["glassformer", "explore", str(out), "--open"]] if (settings.get("fold") or 1) == 1 else []
     resume = ["glassformer", *record["verb"].split(), "--out", str(out), "--resume", *longer]
     for said, lines in (
         ("Try it on new inputs:", task.try_next(out)),
-        ("Look inside it in the browser:", [["glassformer", "explore", str(out), "--open"]]),
+        ("Look inside it in the browser:", explored),
         ("Score it again, or on your own files with --data:", [["glassformer", "eval", str(out)]]),
         ("Train it longer:", [resume]),
     ):

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from glassformer.core.attention import Attention
 from glassformer.core.layers import Linear
@@ -88,6 +89,7 @@ class LinearProduct(torch.autograd.Function):
         return times(x, weight, bias)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         to_x, to_weight, to_bias = ctx.needs_input_grad
@@ -127,7 +129,8 @@ class CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, ignore: int, smoothing: float) -> Tensor:
         wide = torch.promote_types(logits.dtype, torch.float32)
-        kept, chosen = labels != ignore, labels.clamp_min(0)[:, None]
+        kept = labels != ignore
+        chosen = labels.masked_fill(~kept, 0)[:, None]
         logsums = torch.empty(len(logits), dtype=wide)
         means = torch.zeros(len(logits), dtype=wide)
         for rows in parts_of(logits):
@@ -141,6 +144,7 @@ class CrossEntropy(torch.autograd.Function):
         return (logsums - (1 - smoothing) * right - smoothing * means)[kept].sum()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:
         logits, chosen, kept, logsums = ctx.saved_tensors
         slopes = (kept * slope)[:, None]  # 0 for ignored rows

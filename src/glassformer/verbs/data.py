@@ -69,6 +69,7 @@ def described_dataset(entry: Known) -> dict[str, str | int]:
         "description": entry.description,
         "origin": entry.origin,
         "recipe": recipe_path(entry),
+        **({"pretraining": f"recipes/{entry.pretraining}.toml"} if entry.pretraining else {}),
     }
 
 
@@ -90,7 +91,8 @@ def download(settings: DataSettings, name: str, console: Console) -> None:
     for line in filter(None, (before, command)):
         console.print(f"  {line}")
     if settings.out != Path("data"):
-        console.print(f"  (the recipe reads data/{name}: change that to {out} in your copy)")
+        recipes = "recipes read" if entry.pretraining else "recipe reads"
+        console.print(f"  (the {recipes} data/{name}: change that to {out} in your copy)")
 
 
 def recipe_path(entry: Known) -> str:

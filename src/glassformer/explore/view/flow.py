@@ -8,14 +8,11 @@ from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.explore.view.shown import describe_name
 from glassformer.inspect.ledger.ledger import ledger
-from glassformer.inspect.steps.step import Step, rows_of_series, step_of
+from glassformer.inspect.steps.step import Step, step_of
 from glassformer.watch.activations import activation_names, attention_names
 from glassformer.watch.names import StepName
 
-ROWS_OF_SERIES = {
-    "B*C": ("batch times channels", "배치 × 채널"),
-    "B*C*M": ("batch times channels times rows per channel", "배치 × 채널 × 채널당 행 수"),
-}
+ROWS_OF_SERIES = {"B*C": ("batch times channels", "배치 × 채널")}
 
 
 class StepCosts:
@@ -54,7 +51,7 @@ def step_axes(name: str, config: TransformerConfig) -> list[str]:
     """The axes of a step. In the stack that reads a series, every channel is a row of the batch."""
     axes = step_of(name, config).axes
     is_of_channels = config.series is not None and StepName.parse(name).stack == "encoder"
-    return [rows_of_series(config), *axes[1:]] if is_of_channels else list(axes)
+    return ["B*C", *axes[1:]] if is_of_channels else list(axes)
 
 
 def steps_of(model: Transformer) -> dict[str, dict[str, Any]]:

@@ -98,7 +98,7 @@ def labels_for(config: TransformerConfig, inputs: Mapping[str, Tensor], zeros: A
         length = tokens.shape[1] if config.reads_tokens else config.patches.num_tokens  # type: ignore[union-attr]
         if config.head == "language" and config.encoder is None and length == 1:
             return {}  # after one token there is nothing to predict
-        rows = batch if config.reads_tokens or config.image else batch * inputs["past_values"].shape[2]
+        rows = batch * inputs["past_values"].shape[2] * config.series.fold if config.series else batch
         return {"labels": zeros(rows, length)}
     if config.head == "span":
         return {"labels": zeros(batch, 2)}

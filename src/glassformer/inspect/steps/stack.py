@@ -43,12 +43,19 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
         patch = "stem(image)_n" if config.image.stem else "patch_n"
         equation = f"x_n = W {patch}" + (" + b" if config.image.patch_bias else "")
         if config.image.stem:
-            english = "Each patch of the image after the stem's convolutions, projected. A class token comes first."
-            korean = "이미지를 스템의 합성곱에 통과시킨 뒤 각 패치를 선형 변환합니다. 클래스 토큰은 맨 앞에 둡니다."
+            english = (
+                "Each patch of the image after the stem's convolutions, projected. A class token, if any, comes first."
+            )
+            korean = (
+                "이미지를 스템의 합성곱에 통과시킨 뒤 각 패치를 선형 변환합니다. 클래스 토큰이 있으면 맨 앞에 둡니다."
+            )
         return Step(axes, equation, english, korean, PatchEmbedding.forward, "return torch.cat(")
     if inner == "embed" and patches:
         english = "Each patch of the series, projected; every channel is a separate row of the batch."
         korean = "시계열의 각 패치를 선형 변환합니다. 채널마다 배치의 한 행이 됩니다."
+        if config.series and config.series.fold > 1:
+            english = "Each patch of the series, projected; every channel becomes `fold` rows of the batch."
+            korean = "시계열의 각 패치를 선형 변환합니다. 채널마다 배치의 행이 `fold`개 생깁니다."
         axes = (rows_of_series(config), "N", "D")
         return Step(axes, "x_n = W patch_n + b", english, korean, SeriesEmbedding.forward, "return self.patches(")
     axes = (
