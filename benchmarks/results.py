@@ -39,6 +39,7 @@ READMES = {"en": ROOT / "README.md", "ko": ROOT / "README.ko.md"}
 LEARNED = {  # rows of the README
     "shakespeare-long": "tiny Shakespeare, nats per character",
     "nsmc": "NSMC, Korean film reviews, trained on nothing else",
+    "multi30k": "Multi30k, English to German, on one CPU core",
     "etth1": "ETTh1, mean of four horizons",
 }
 HORIZONS = (96, 192, 336, 720)
@@ -143,6 +144,7 @@ KOREAN = {
     "Glassformer": "Glassformer",
     "tiny Shakespeare, nats per character": "tiny Shakespeare, 문자당 nat",
     "NSMC, Korean film reviews, trained on nothing else": "NSMC, 한국어 영화 리뷰, 이 데이터로만 학습",
+    "Multi30k, English to German, on one CPU core": "Multi30k, 영어에서 독일어로, CPU 코어 하나",
     "ETTh1, mean of four horizons": "ETTh1, 네 가지 예측 길이의 평균",
     "nanoGPT, A100: 1.4697": "nanoGPT A100 1.4697",
 }
