@@ -22,7 +22,7 @@ from glassformer.training.schedule import peak_rate, rate_factor
 
 
 def test_the_papers_rate_rises_in_a_line_and_falls_with_the_root(tmp_path: Path) -> None:
-    settings = tiny(tmp_path, schedule="inverse-sqrt", warmup=4000)
+    settings = tiny(tmp_path, optimizer="adam", schedule="inverse-sqrt", warmup=4000)
     assert peak_rate(settings, 512) == pytest.approx(512**-0.5 * 4000**-0.5)
     rates = [rate_factor(settings, step, 0.5, 4000) for step in range(1, 16001)]  # whatever is left
     assert max(rates) == rates[3999] == 1
