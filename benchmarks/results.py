@@ -206,7 +206,7 @@ def single(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
         files = [str(arguments.data / "ko-en" / f"jhe.test.{language}") for language in ("ko", "en")]
         scores = json.loads(glassformer("eval", str(out), "--data", *files, "--json", caught=True))
         (out / "jhe.json").write_text(json.dumps(scores, ensure_ascii=False), encoding="utf-8")
-        yield ["jhe.test", f"{scores['bleu']:.2f} BLEU", *scores.get("notes", [])]
+        yield ["jhe.test", f"{scores['metrics']['bleu']:.2f} BLEU", *scores["notes"]]
 
 
 def data_flags(row: Row, data: Path) -> list[str]:
@@ -567,7 +567,7 @@ def signatures(runs: Path) -> Iterator[str]:
         scored = [(f"`{row.name}`", record["results"], record["notes"])] if "results" in record else []
         if everyday.exists():
             scores = json.loads(everyday.read_text(encoding="utf-8"))
-            scored.append((f"`{row.name}`, `jhe.test`", scores, scores["notes"]))
+            scored.append((f"`{row.name}`, `jhe.test`", scores["metrics"], scores["notes"]))
         for name, scores, notes in scored:
             for note in notes:
                 measure, _, signature = note.partition(": ")
@@ -598,7 +598,7 @@ def row_cells(name: str, runs: Path) -> Cells | None:
         records, figure, models = [record], row.figure(record), [out]
         if (out / "jhe.json").exists():
             everyday = json.loads((out / "jhe.json").read_text(encoding="utf-8"))
-            figure = f"bible {figure}; jhe {everyday['bleu']:.2f} BLEU"
+            figure = f"bible {figure}; jhe {everyday['metrics']['bleu']:.2f} BLEU"
         beside = "; ".join(f"{method} {row.figure(as_record(s))}" for method, s in record["baselines"].items()) or "-"
     repeated = Counter(record["steps"] for record in records)
     steps = ", ".join(f"{each:,}" + (f" x {times}" if times > 1 else "") for each, times in repeated.items())

@@ -9,7 +9,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGE = "# Results\n\n<!-- results -->\n<!-- /results -->\n\n| `nsmc` | prose |\n\n<!-- etth1 -->\n<!-- /etth1 -->\n"
+PAGE = "# Results\n\n<!-- results -->\n<!-- /results -->\n\n| `nsmc` | prose |\n\n<!-- etth1 -->\n<!-- /etth1 -->\n\n"
+PAGE += "<!-- signatures -->\n<!-- /signatures -->\n"
 
 
 @pytest.fixture
@@ -63,6 +64,24 @@ def test_a_row_is_written_from_its_run_and_stays(results: ModuleType, tmp_path: 
     before = english.read_text(encoding="utf-8")
     results.write_pages(tmp_path / "elsewhere")  # without runs, earlier results stay
     assert english.read_text(encoding="utf-8") == before
+
+
+def test_a_translation_is_shown_with_its_signatures(results: ModuleType, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "ko-en"
+    finish(out, {"bleu": 10.5, "chrf": 30.25}, {})
+    record = json.loads((out / "run.json").read_text("utf-8"))
+    notes = ["bleu: tok:13a|version:2", "chrf: nc:6|version:2", "2 tokens are unknown"]
+    (out / "run.json").write_text(json.dumps(record | {"notes": notes}), encoding="utf-8")
+    everyday = {"metrics": {"bleu": 1.5, "chrf": 17.0}, "notes": notes[:1]}  # as `glassformer eval --json` prints it
+    (out / "jhe.json").write_text(json.dumps(everyday), encoding="utf-8")
+    results.write_pages(tmp_path / "runs")
+    page = results.PAGES["en"]
+    assert line(page, "ko-en")[1] == "**bible 10.50 BLEU; jhe 1.50 BLEU**"
+    assert page.read_text("utf-8").partition("<!-- signatures -->\n")[2].splitlines()[:3] == [
+        "- `ko-en`: 10.50 BLEU, `tok:13a|version:2`",
+        "- `ko-en`: 30.25 chrF, `nc:6|version:2`",
+        "- `ko-en`, `jhe.test`: 1.50 BLEU, `tok:13a|version:2`",
+    ]
 
 
 def test_a_run_that_was_stopped_is_no_result(results: ModuleType, tmp_path: Path) -> None:
