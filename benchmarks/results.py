@@ -45,7 +45,7 @@ LEARNED = {  # rows of the README
 HORIZONS = (96, 192, 336, 720)
 DROPPED = (128, 2048)  # batch sizes of PatchTST and xPatch
 GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # searched for the support-vector machine
-STEPS = {"plain": 30, "quicker": 100}  # training steps that `times` measures per turn
+STEPS = {"plain": 20, "quicker": 60}  # training steps that `times` measures per turn
 WARM, TURNS = 10, 2  # steps before them, and turns of each side
 Record = dict[str, Any]
 Cells = list[str]
@@ -82,7 +82,7 @@ def flags_of(text: str) -> tuple[str, ...]:
 
 LONG = flags_of("--d-model 192 --num-layers 6 --num-heads 6 --context 256 --dropout 0.15 --batch-tokens 4096")
 LONG += flags_of("--rate 0.006 --steps 1500 --eval-every 220")
-SHORT = flags_of("--steps 860 --eval-every 860")  # what fits into the time of nanoGPT's CPU recipe
+SHORT = flags_of("--steps 780 --eval-every 780")  # what fits into the time of nanoGPT's CPU recipe
 CASED = {
     name: tuple(f"data/multi30k/{part}.{language}" for language in ("en", "de"))
     for name, part in (("data", "train"), ("valid", "val"), ("test", "test2016"))
