@@ -288,7 +288,11 @@ def test_a_stem_is_trained_saved_and_answers(photos: Path, tmp_path: Path, capsy
     capsys.readouterr()
     assert run("predict", out, photo) == 0
     assert "red" in capsys.readouterr().out
-    for stem, message in (("3", "--patch must be a multiple of 8, not"), ("-1", "--stem is -1: expected 0 or more")):
+    for stem, message in (
+        ("3", "--patch must be a multiple of 8, not"),
+        ("-1", "--stem is -1: expected 0 or more"),
+        ("99999", "no image"),
+    ):
         assert run("train", "images", "--data", photos, "--out", tmp_path / "no", "--stem", stem) == 2
         assert message in capsys.readouterr().err
 

@@ -432,6 +432,8 @@ class ImagesSettings(TableSettings):
                 raise self._refuse(name, "expected at least 1")
         if self.stem < 0:
             raise self._refuse("stem", "expected 0 or more")
+        if self.stem > 31:
+            raise self._refuse("stem", "no image can be halved so often. Use 1 to 3")
         if not 0 <= self.label_smoothing < 1:
             raise self._refuse("label_smoothing", "expected at least 0 and below 1")
 
