@@ -90,6 +90,28 @@ def test_mirror_shifts_half_as_far_and_mirrors_half_of_the_images(picture: np.nd
     assert 0.4 < sum(pixels in mirrored for pixels in found) / len(found) < 0.6
 
 
+def test_erasing_replaces_one_rectangle_of_half_of_the_images_by_noise(photos: Path) -> None:
+    task, plain = made(data=photos, erase=0.5), np.full((3, 30, 40), 7, dtype=np.uint8)
+    found = [task.changed(plain, 0, example) for example in range(400)]
+    assert (plain == 7).all(), "the image itself is not changed"
+    assert 0.4 < np.mean([(pixels != 7).any() for pixels in found]) < 0.6
+    for pixels in found:
+        box = np.argwhere((pixels != 7).any(0))  # rows and columns of changed pixels
+        if len(box):
+            height, width = np.ptp(box, axis=0) + 1
+            assert len(box) == height * width, "a whole rectangle"
+            assert 0.01 < len(box) / 1200 < 0.4
+    noise = np.concatenate([pixels[pixels != 7] for pixels in found])
+    assert abs(noise.mean() - 127.5) < 2
+
+
+def test_erasing_comes_after_the_shift_and_changes_no_other_draw(picture: np.ndarray, photos: Path) -> None:
+    without, always = made(data=photos, augment="mirror"), made(data=photos, augment="mirror", erase=1.0)
+    for example in range(50):
+        shifted, both = without.changed(picture, 0, example), always.changed(picture, 0, example)
+        assert 0.5 < (shifted == both).mean() < 1
+
+
 @pytest.mark.parametrize(("angle", "sides", "shift"), [(0.15, (1.0, 1.0), (0, 0)), (-0.1, (0.92, 1.07), (0.05, -0.03))])
 def test_an_affine_change_is_scipys(angle: float, sides: tuple[float, float], shift: tuple[float, float]) -> None:
     rng = np.random.default_rng(0)

@@ -38,6 +38,7 @@ from glassformer.training.task import Batch, Scores, sample_numbers
 SCORE_BATCH = 256  # images per batch in validation
 MEANS = 5000  # about how many training images the nearest-mean baseline uses
 TURN, STRETCH, SHIFT = np.pi / 18, 0.1, 1 / 16  # limits of the affine augmentation: an angle, fractions of the side
+ERASED, RATIO = (0.02, 0.33), (0.3, 1 / 0.3)  # limits of an erased rectangle: fraction of the area, height / width
 
 
 class ImageClasses(ClassTask):
@@ -181,13 +182,18 @@ class ImageClasses(ClassTask):
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
         pixels = self.train.take(examples)
-        if self.settings.augment != "none":
+        if self.settings.augment != "none" or self.settings.erase:
             pixels = np.stack([self.changed(x, epoch, i) for x, i in zip(pixels, examples, strict=True)])
         return {"pixel_values": self.as_input(pixels), "labels": torch.from_numpy(self.train.labels[list(examples)])}
 
     def changed(self, pixels: Pixels, epoch: int, example: int) -> Pixels:
         """An image augmented at random, a function of (seed, epoch, example)."""
         rng = np.random.default_rng((self.settings.seed, epoch, example))
+        if self.settings.augment != "none":
+            pixels = self.moved(pixels, rng)
+        return erased(pixels, rng) if rng.random() < self.settings.erase else pixels
+
+    def moved(self, pixels: Pixels, rng: np.random.Generator) -> Pixels:
         if self.settings.augment == "affine":
             sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
             return affine(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
@@ -394,6 +400,18 @@ def affine(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequence
     places = F.affine_grid(matrix, list(image.shape), align_corners=False)  # (1, Y, X, 2)
     moved: Pixels = F.grid_sample(image, places, align_corners=False)[0].round().byte().numpy()  # (C, Y, X)
     return moved
+
+
+def erased(pixels: Pixels, rng: np.random.Generator) -> Pixels:
+    """A copy of an image (C, Y, X) with noise in a random rectangle, which lies wholly inside the image."""
+    rows, columns = pixels.shape[1:]
+    area, ratio = rows * columns * rng.uniform(*ERASED), np.exp(rng.uniform(*np.log(RATIO)))
+    height = int(np.clip(np.rint(np.sqrt(area * ratio)), 1, rows))
+    width = int(np.clip(np.rint(np.sqrt(area / ratio)), 1, columns))
+    top, left = rng.integers(rows - height, endpoint=True), rng.integers(columns - width, endpoint=True)
+    changed = pixels.copy()
+    changed[:, top : top + height, left : left + width] = rng.integers(256, size=(len(pixels), height, width))
+    return changed
 
 
 def built_in(held_out: bool) -> Images:
