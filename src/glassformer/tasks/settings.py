@@ -592,6 +592,9 @@ class ForecastSettings(TableSettings):
     instance_norm: bool = True
     """Reversible instance norm (Kim et al., 2022): normalise each window, and its forecast back. --no-instance-norm
     turns it off."""
+    mixup: float = 0.0
+    """Average each training window with another one, with weights from Beta(MIXUP, MIXUP), to delay overfitting (Zhang
+    et al., 2018). 0 turns it off; 0.5 helps with little data."""
     loss: Literal["mse", "mae", "huber"] = "mse"
     """Training loss."""
     batch_size: int = 64
@@ -619,6 +622,8 @@ class ForecastSettings(TableSettings):
         for name in ("patch", "stride"):
             if getattr(self, name) > self.length:
                 raise self._refuse(name, f"expected at most --length {self.length}")
+        if not self.mixup >= 0:
+            raise self._refuse("mixup", "expected 0 or more")
 
 
 def is_date_format(text: str) -> bool:

@@ -51,6 +51,8 @@ SAME_FLAGS = {
     ("stride",): "patch_stride",
     ("grey",): "gray grayscale greyscale",
     ("augment",): "augmentation data_augmentation",
+    ("erase",): "random_erasing reprob",
+    ("mixup",): "mixup_alpha",
     ("preset",): "model_size",
     ("init",): "model model_name model_name_or_path pretrained from_pretrained base_model pretrained_model checkpoint "
     "finetune_from",

@@ -27,12 +27,12 @@ HEADINGS = {
     "data": "source_column target_column text_column text_columns label_column image_column caption_column "
     "question_column answer_column id_column columns label_separator reads documents valid_fraction splits examples "
     "questions language header delimiter quotes encoding sheet max_line_mb fill date_format decimal calendar cut size "
-    "mode grey augment truncate skip_empty skip_corrupt max_len context accept_changed_data overwrite",
+    "mode grey augment erase truncate skip_empty skip_corrupt max_len context accept_changed_data overwrite",
     "tokenizer": "tokenizer tokenizer_from vocab_size subword_dropout",
     "model": "head d_model num_layers num_heads d_ff norm_order qk_norm dropout drop_path pooling patch stride length "
     "horizon instance_norm revision",
     "batches": "batch_size batch_tokens accumulate",
-    "training": "optimizer rate schedule warmup final_rate weight_decay beta1 beta2 clip loss label_smoothing "
+    "training": "optimizer rate schedule warmup final_rate weight_decay beta1 beta2 clip loss label_smoothing mixup "
     "class_weights mask_fraction whole_words r_drop ema average",
     "evaluation and checkpoints": "eval_every metric patience checkpoint_every keep tensorboard bleu_tokenize "
     "lowercase sample overlap period",
