@@ -14,6 +14,8 @@ from helpers.head_checkpoints import (
 )
 from helpers.tiny_models import make
 
+from glassformer.generation.kernels import load_kernels
+
 
 def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
@@ -124,9 +126,14 @@ def test_a_terminal_is_told_how_much_is_done_and_nothing_else_is(
     assert not shown.err
 
 
+@pytest.fixture(scope="module")
+def kernels() -> None:
+    """Compiled before the tests that compare messages: compiling takes seconds, and that is announced."""
+    load_kernels()
+
+
+@pytest.mark.usefixtures("kernels")
 def test_the_engine_is_named_and_the_answers_are_the_same(classifier: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("predict", classifier, *TEXTS, "--engine", "on") == 0  # the first use of the kernels compiles them
-    capsys.readouterr()
     assert run("predict", classifier, *TEXTS, "--engine", "off") == 0
     plain = capsys.readouterr()
     assert not plain.err
@@ -140,6 +147,7 @@ def test_the_engine_is_named_and_the_answers_are_the_same(classifier: Path, caps
     assert "--engine fast: expected one of auto, off, on" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("kernels")
 def test_a_forecast_by_the_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make(tmp_path / "model", "series")
     rows = [f"2026-01-01 {hour // 60:02}:{hour % 60:02},{hour % 7}" for hour in range(60)]
