@@ -3,7 +3,8 @@
     make results                                         # every row: many hours
     python benchmarks/results.py digits                  # one row
     python benchmarks/results.py etth1 --horizons 96 --seeds 1 -- --rate 0.001    # after --: flags for each training
-    python benchmarks/results.py times                   # seconds per step and minutes per recipe on this machine
+    python benchmarks/results.py times                   # seconds per step and minutes per row on this machine
+    python benchmarks/results.py times --rows nsmc       # the same of one row; the page keeps the others
     python benchmarks/results.py drop-last               # ETTh1 scored on every window, and as some papers do
     python benchmarks/results.py table                   # no training: writes the finished runs in --runs to the pages
 
@@ -25,6 +26,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, pstdev
 from types import MappingProxyType
@@ -45,7 +47,7 @@ LEARNED = {  # rows of the README
 HORIZONS = (96, 192, 336, 720)
 DROPPED = (128, 2048)  # batch sizes of PatchTST and xPatch
 GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # searched for the support-vector machine
-STEPS = {"plain": 20, "quicker": 60}  # training steps that `times` measures per turn
+STEPS = {"plain": 20, "quicker": 100}  # training steps that `times` measures per turn
 WARM, TURNS = 10, 2  # steps before them, and turns of each side
 Record = dict[str, Any]
 Cells = list[str]
@@ -131,6 +133,7 @@ KOREAN = {
     "Transformer 83.12 %, BiLSTM with self-attention 86.37 %": "Transformer 83.12 %, 셀프 어텐션 BiLSTM 86.37 %",
     "nanoGPT, CPU recipe: 1.886": "nanoGPT CPU 레시피 1.886",
     "recipe": "레시피",
+    "training": "학습",
     "plain, s per step": "기본 방식, 스텝당 초",
     "quicker, s per step": "빠른 방식, 스텝당 초",
     "of the matmul limit": "행렬 곱 한계 대비",
@@ -179,6 +182,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data sets")
     parser.add_argument("--runs", type=Path, default=Path("runs/results"), help="output folder of the trainings")
     parser.add_argument("--seeds", type=int, help="number of seeds (default: 10 for digits, 3 for etth1)")
+    parser.add_argument("--rows", nargs="+", help="rows to measure with `times` (default: all)")
     parser.add_argument("--horizons", type=int, nargs="+", default=HORIZONS)
     arguments = parser.parse_args(words[:cut])
     arguments.data, arguments.flags = arguments.data.resolve(), words[cut + 1 :]
@@ -350,44 +354,59 @@ def nanogpt_table(runs: Path) -> Iterator[Cells]:
 
 
 def times(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Seconds per training step of each recipe, in turns with the core's own layers and PyTorch's cross-entropy
-    ("plain") and with those of `training/quicker.py`. Beside them the speed of a step's matrix products as a share of
-    the fastest here, and the minutes of the whole recipe without evaluations."""
-    found: dict[str, dict[str, float]] = {}
+    """Seconds per training step of each row, in turns with the core's own layers and PyTorch's cross-entropy ("plain")
+    and with those of `training/quicker.py`. Beside them the speed of a step's matrix products as a share of the fastest
+    here, and the minutes of the whole training without evaluations. Rows that are not measured keep their figures."""
+    file = arguments.runs / "times.json"
+    found: dict[str, dict[str, float]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     limit = matmul_limit()
-    tasks = {"digits": "images", "etth1": "forecast"} | {row.recipe: row.task for row in SINGLE}
-    tasks |= {row.pretraining: "mlm" for row in SINGLE if row.pretraining}
-    for name, task in tasks.items():
-        recipe = tomllib.loads((ROOT / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))
-        flags = data_flags(Row(name, task, name, percent, ""), arguments.data) if "data" in recipe else []
-        files: dict[str, list[str]] = {}
-        for word in flags:
-            if word.startswith("--"):
-                files[word[2:]] = []
-            else:
-                files[next(reversed(files))].append(word)
-        given = {key: words if isinstance(recipe[key], list) else words[0] for key, words in files.items()}
-        if "init" in recipe:
-            before = arguments.runs / Path(recipe["init"]).name
-            if "results" not in read_record(before):
-                print(f"{name} skipped: {before} is not a finished run", file=sys.stderr, flush=True)
-                continue
-            given["init"] = str(before)
+    for row in timed_rows():
+        name = row.name
+        if name not in (arguments.rows or [name]):
+            continue
+        words = ["--config", str(ROOT / "recipes" / f"{row.recipe}.toml"), *data_flags(row, arguments.data), *row.flags]
+        if row.pretraining:
+            words += ["--init", str(begun(row.pretraining, arguments))]
         seconds: dict[str, list[float]] = {"plain": [], "quicker": []}
         flops = 0
         for side in ("plain", "quicker") * TURNS:
-            each, counted = step_seconds(task, {**recipe, **given}, quicker=side == "quicker")
+            each, counted, steps = step_seconds(row.task, words, quicker=side == "quicker")
             seconds[side].append(each)
             flops = max(flops, counted)  # products by oneDNN are not counted
         best = {side: min(measured) for side, measured in seconds.items()}
-        found[name] = best | {"flops": flops, "limit": limit, "steps": recipe["steps"]}
+        found[name] = best | {"flops": flops, "limit": limit, "steps": steps}
         print(name, best, file=sys.stderr, flush=True)
-    (arguments.runs / "times.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+        file.write_text(json.dumps(found, indent=1), encoding="utf-8")
     yield from times_table(arguments.runs)
 
 
+def timed_rows() -> list[Row]:
+    """Every training: a row has several if it has several horizons or pre-trains."""
+    rows = [Row("digits", "images", "digits", percent, "")]
+    rows += [
+        Row(f"etth1-{horizon}", "forecast", "etth1", percent, "", ("--horizon", str(horizon), *SIZES[horizon]))
+        for horizon in HORIZONS
+    ]
+    for row in SINGLE:
+        if row.pretraining:
+            rows.append(Row(row.pretraining, "mlm", row.pretraining, percent, ""))
+        rows.append(row)
+    return rows
+
+
+def begun(recipe: str, arguments: argparse.Namespace) -> Path:
+    """The finished pre-training or, because the time of a step does not depend on the weights, its first step."""
+    finished = arguments.runs / recipe
+    if "results" in read_record(finished):
+        return finished
+    flags = [*data_flags(Row(recipe, "mlm", recipe, percent, ""), arguments.data), "--steps", "1", "--eval-every", "1"]
+    out = arguments.runs / f"{recipe}-one-step"
+    trained("mlm", recipe, flags, out)
+    return out
+
+
 def times_table(runs: Path) -> Iterator[Cells]:
-    yield ["recipe", "plain, s per step", "quicker, s per step", "of the matmul limit", "steps", "minutes"]
+    yield ["training", "plain, s per step", "quicker, s per step", "of the matmul limit", "steps", "minutes"]
     yield ["---", *["---:"] * 5]
     for name, one in json.loads((runs / "times.json").read_text(encoding="utf-8")).items():
         share = one["flops"] / one["quicker"] / one["limit"]
@@ -402,8 +421,8 @@ def times_table(runs: Path) -> Iterator[Cells]:
         yield [f"`{name}`", *figures]
 
 
-def step_seconds(task: str, settings: dict[str, Any], *, quicker: bool) -> tuple[float, int]:
-    """Seconds and floating-point operations of one training step of these settings."""
+def step_seconds(task: str, words: list[str], *, quicker: bool) -> tuple[float, int, int]:
+    """Seconds and floating-point operations of one training step with these flags, and the steps of the whole run."""
     import tempfile
     from contextlib import ExitStack
     from unittest.mock import patch
@@ -418,6 +437,7 @@ def step_seconds(task: str, settings: dict[str, Any], *, quicker: bool) -> tuple
     from glassformer.training.quicker import keep_freed_memory
     from glassformer.training.ranks import Ranks
     from glassformer.training.report import Report
+    from glassformer.verbs.flags import read_settings
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         if quicker:
@@ -425,7 +445,7 @@ def step_seconds(task: str, settings: dict[str, Any], *, quicker: bool) -> tuple
         else:
             stack.enter_context(patch.object(loop, "speed_up", lambda *_, **__: None))
             stack.enter_context(patch.object(tasks, "cross_entropy", plain_cross_entropy))
-        options = TASKS[task].settings.from_dict({**settings, "out": folder})
+        options: Any = read_settings(TASKS[task].settings, f"train {task}", [*words, "--out", folder])
         ranks = Ranks("cpu")
         report = Report(Path(folder) / "metrics.jsonl", Console(quiet=True), unit="steps", steps=10**6)
         trainer = loop.Trainer(make_task(options), options, ranks, Checkpoints(Path(folder), ranks, 1), report)
@@ -439,7 +459,7 @@ def step_seconds(task: str, settings: dict[str, Any], *, quicker: bool) -> tuple
         began = time.perf_counter()
         for _ in range(steps):
             trainer.update(next(batches))
-        return (time.perf_counter() - began) / steps, flops // WARM
+        return (time.perf_counter() - began) / steps, flops // WARM, options.steps
 
 
 def plain_cross_entropy(logits: Any, labels: Any, *, ignore: int, smoothing: float) -> Any:
@@ -533,16 +553,11 @@ def glassformer(*words: str, caught: bool = False) -> str:
 def write_pages(runs: Path) -> None:
     """Writes the tables of both pages from the finished runs."""
     for language, page in PAGES.items():
-        old = page.read_text(encoding="utf-8").partition("<!-- results -->")[2].partition("<!-- /results -->")[0]
         header = ["data", "this model", "baselines", "published", "steps", "parameters", "command"]
         lines = [header, ["---", "---:", "---", "---", "---:", "---:", "---"]]
         for name in NAMES:
-            cells = row_cells(name, runs)
-            before = re.search(rf"^\| `{name}` \|.*$", old, re.MULTILINE)
-            if cells is None and before is not None:
-                lines.append([cell.strip() for cell in before[0].strip("|").split("|")])
-            else:
-                lines.append(cells or [f"`{name}`", "not run yet", "-", published(name), "-", "-", command(name)])
+            not_run = [f"`{name}`", "not run yet", "-", published(name), "-", "-", command(name)]
+            lines.append(row_cells(name, runs) or old_cells("results", name, page) or not_run)
         put("results", in_language(lines, language), page)
         short = [["trained on public data", "Glassformer", "published"], ["---", "---:", "---"]]
         short += [[LEARNED[name], line[1], line[3]] for name in LEARNED for line in lines if line[0] == f"`{name}`"]
@@ -554,10 +569,20 @@ def write_pages(runs: Path) -> None:
         if (runs / "drop-last.json").exists():
             put("drop-last", in_language(list(drop_last_table(runs)), language), page)
         if (runs / "times.json").exists():
-            put("times", in_language(list(times_table(runs)), language), page)
+            header, under, *measured = times_table(runs)
+            new = {cells[0].strip("`"): cells for cells in measured}
+            every = [new.get(name) or old_cells("times", name, page) for name in map(attrgetter("name"), timed_rows())]
+            put("times", in_language([header, under, *filter(None, every)], language), page)
         if (runs / "nanogpt-time.json").exists():
             put("nanogpt-time", in_language(list(nanogpt_table(runs)), language), page)
         print(f"written: {page.relative_to(ROOT)}")
+
+
+def old_cells(table: str, name: str, page: Path) -> Cells | None:
+    """The cells that a row has on the page now."""
+    old = page.read_text(encoding="utf-8").partition(f"<!-- {table} -->")[2].partition(f"<!-- /{table} -->")[0]
+    row = re.search(rf"^\| `{name}` \|.*$", old, re.MULTILINE)
+    return [cell.strip() for cell in row[0].strip("|").split("|")] if row else None
 
 
 def signatures(runs: Path) -> Iterator[str]:
