@@ -562,8 +562,8 @@ def write_pages(runs: Path) -> None:
         short = [["trained on public data", "Glassformer", "published"], ["---", "---:", "---"]]
         short += [[LEARNED[name], line[1], line[3]] for name in LEARNED for line in lines if line[0] == f"`{name}`"]
         put("learned", in_language(short, language), READMES[language])
-        if signed := list(signatures(runs)):
-            put("signatures", "\n".join(signed), page)
+        signed = [line for row in SINGLE for line in signatures(row.name, runs) or old_signatures(row.name, page)]
+        put("signatures", "\n".join(signed), page)
         if any(runs.glob("etth1-*/run.json")):
             put("etth1", in_language(list(etth1_table(runs)), language), page)
         if (runs / "drop-last.json").exists():
@@ -580,24 +580,32 @@ def write_pages(runs: Path) -> None:
 
 def old_cells(table: str, name: str, page: Path) -> Cells | None:
     """The cells that a row has on the page now."""
-    old = page.read_text(encoding="utf-8").partition(f"<!-- {table} -->")[2].partition(f"<!-- /{table} -->")[0]
-    row = re.search(rf"^\| `{name}` \|.*$", old, re.MULTILINE)
+    row = re.search(rf"^\| `{name}` \|.*$", old_table(table, page), re.MULTILINE)
     return [cell.strip() for cell in row[0].strip("|").split("|")] if row else None
 
 
-def signatures(runs: Path) -> Iterator[str]:
-    """Lines of a list: BLEU and chrF of the translations, with sacreBLEU's signatures."""
-    for row in SINGLE:
-        record, everyday = read_record(runs / row.name), runs / row.name / "jhe.json"
-        scored = [(f"`{row.name}`", record["results"], record["notes"])] if "results" in record else []
-        if everyday.exists():
-            scores = json.loads(everyday.read_text(encoding="utf-8"))
-            scored.append((f"`{row.name}`, `jhe.test`", scores["metrics"], scores["notes"]))
-        for name, scores, notes in scored:
-            for note in notes:
-                measure, _, signature = note.partition(": ")
-                if shown := {"bleu": "BLEU", "chrf": "chrF"}.get(measure):
-                    yield f"- {name}: {scores[measure]:.2f} {shown}, `{signature}`"
+def old_signatures(name: str, page: Path) -> list[str]:
+    return re.findall(rf"^- `{name}`[:,].*$", old_table("signatures", page), re.MULTILINE)
+
+
+def old_table(name: str, page: Path) -> str:
+    return page.read_text(encoding="utf-8").partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+
+
+def signatures(name: str, runs: Path) -> list[str]:
+    """Lines of a list: BLEU and chrF of a translation run, with sacreBLEU's signatures."""
+    record, everyday = read_record(runs / name), runs / name / "jhe.json"
+    scored = [(f"`{name}`", record["results"], record["notes"])] if "results" in record else []
+    if everyday.exists():
+        scores = json.loads(everyday.read_text(encoding="utf-8"))
+        scored.append((f"`{name}`, `jhe.test`", scores["metrics"], scores["notes"]))
+    lines = []
+    for what, scores, notes in scored:
+        for note in notes:
+            measure, _, signature = note.partition(": ")
+            if shown := {"bleu": "BLEU", "chrf": "chrF"}.get(measure):
+                lines.append(f"- {what}: {scores[measure]:.2f} {shown}, `{signature}`")
+    return lines
 
 
 def row_cells(name: str, runs: Path) -> Cells | None:

@@ -2,7 +2,7 @@
 
     python benchmarks/results_pictures.py [--runs DIR] [--data DIR]
 
-It uses the finished runs in --runs: the curves show only these, and other pictures stay as they are. Examples are not
+It uses the finished runs in --runs; the pictures of other runs stay as they are. Examples are not
 selected by hand: the sentence is the first of the validation pairs with a fixed number of words, the window is the last
 of the file, and of the test images the script takes the most confident right and the most confident wrong answer.
 """
@@ -27,7 +27,6 @@ from glassformer.figures.plots import canvas
 
 IMAGES = ROOT / "docs" / "images"
 CURVES = ("shakespeare", "shakespeare-long", "etth1-96-0", "nsmc", "fashion-mnist", "multi30k", "ko-en")
-ACROSS = 4  # curves side by side
 WORDS = 9  # of the sentence that is aligned
 
 
@@ -39,7 +38,8 @@ def main() -> None:
     runs = [arguments.runs / name for name in CURVES if is_finished(arguments.runs / name)]
     if not runs:
         sys.exit(f"no finished run in {arguments.runs}. Train one first: python benchmarks/results.py shakespeare")
-    draw_curves(runs)
+    for run in runs:
+        draw_curve(run)
     if is_finished(arguments.runs / "multi30k"):
         draw_alignment(arguments.runs / "multi30k", arguments.data / "multi30k" / "tok" / "val.en")
     if is_finished(arguments.runs / "fashion-mnist"):
@@ -53,29 +53,23 @@ def is_finished(run: Path) -> bool:
     return "results" in read_record(run)
 
 
-def draw_curves(runs: list[Path]) -> None:
-    """The loss in training, and the losses on the validation data, of each run."""
-    down = -(-len(runs) // ACROSS)
-    path = IMAGES / "results-curves.png"
-    with canvas(3.1 * ACROSS, 2.4 * down, path) as picture:
-        panels = picture.subplots(down, ACROSS, squeeze=False).flatten()
-        for axis in panels[len(runs) :]:
-            axis.set_axis_off()
-        for axis, run in zip(panels, runs, strict=False):
-            lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-            judged = "valid_loss" if any("valid_loss" in line for line in lines) else "valid_mse"
-            for name, colour, label in (("loss", SECOND, "training"), (judged, FIRST, "validation")):
-                points = [(line["step"], line[name]) for line in lines if name in line]
-                style = "-o" if name == judged and len(points) < 30 else "-"
-                axis.plot(*zip(*points, strict=True), style, color=colour, linewidth=1.2, markersize=3, label=label)
-            highest = max(line[judged] for line in lines if judged in line)
-            axis.set_ylim(top=1.15 * highest, bottom=min(axis.get_ylim()[0], 0.9 * highest))
-            axis.set_title(run.name, fontsize=9, loc="left")
-            axis.tick_params(labelsize=7)
-            axis.grid(alpha=0.25)
-        picture.legend(
-            *picture.axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, frameon=False, fontsize=8
-        )
+def draw_curve(run: Path) -> None:
+    """The loss in training, and the losses on the validation data."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    judged = "valid_loss" if any("valid_loss" in line for line in lines) else "valid_mse"
+    path = IMAGES / f"results-curve-{run.name}.png"
+    with canvas(3.1, 2.4, path) as picture:
+        axis = picture.subplots()
+        for name, colour, label in (("loss", SECOND, "training"), (judged, FIRST, "validation")):
+            points = [(line["step"], line[name]) for line in lines if name in line]
+            style = "-o" if name == judged and len(points) < 30 else "-"
+            axis.plot(*zip(*points, strict=True), style, color=colour, linewidth=1.2, markersize=3, label=label)
+        highest = max(line[judged] for line in lines if judged in line)
+        axis.set_ylim(top=1.15 * highest, bottom=min(axis.get_ylim()[0], 0.9 * highest))
+        axis.set_title(run.name, fontsize=9, loc="left")
+        axis.tick_params(labelsize=7)
+        axis.grid(alpha=0.25)
+        axis.legend(frameon=False, fontsize=7)
     shrink(path)
 
 

@@ -82,6 +82,26 @@ def test_a_translation_is_shown_with_its_signatures(results: ModuleType, tmp_pat
         "- `ko-en`: 30.25 chrF, `nc:6|version:2`",
         "- `ko-en`, `jhe.test`: 1.50 BLEU, `tok:13a|version:2`",
     ]
+    before = page.read_text("utf-8")
+    results.write_pages(tmp_path / "elsewhere")  # without runs, earlier signatures stay
+    assert page.read_text("utf-8") == before
+
+
+def test_times_of_trainings_that_were_not_measured_stay(results: ModuleType, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for page in results.PAGES.values():
+        page.write_text(page.read_text("utf-8") + "\n<!-- times -->\n<!-- /times -->\n", encoding="utf-8")
+    one = {"plain": 0.2, "quicker": 0.1, "flops": 5e9, "limit": 1e11, "steps": 1200}
+    for measured in ({"nsmc": one, "digits": one}, {"nsmc": one | {"quicker": 0.05}}):
+        (runs / "times.json").write_text(json.dumps(measured), encoding="utf-8")
+        results.write_pages(runs)
+    rows = results.PAGES["en"].read_text("utf-8").partition("<!-- times -->")[2].splitlines()[3:5]
+    assert rows == [
+        "| `digits` | 0.200 | 0.100 | 50% | 1,200 | 2.0 |",
+        "| `nsmc` | 0.200 | 0.050 | 100% | 1,200 | 1.0 |",
+    ]
+    assert "| 학습 | 기본 방식, 스텝당 초 |" in results.PAGES["ko"].read_text("utf-8")
 
 
 def test_a_run_that_was_stopped_is_no_result(results: ModuleType, tmp_path: Path) -> None:
