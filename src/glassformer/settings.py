@@ -28,7 +28,6 @@ MAX_BY_NAME: dict[str, float] = {
     "depths": 1024,
     "length_penalty": 100,
     "threads": 4096,
-    "mixup": 1000,
 }
 MAX_INT = 2**63 - 1  # of all other whole numbers
 

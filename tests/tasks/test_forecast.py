@@ -96,44 +96,6 @@ def test_every_window_comes_once_an_epoch(table: Path) -> None:
     assert first == task.batches(0) != second
 
 
-def test_mixup_averages_each_channel_with_one_of_another_window(table: Path) -> None:
-    """Some training window and channel, scaled to the same mean and deviation, lies on the line to the result."""
-    task = made(table, mixup=0.5)
-    every = task.train.all().swapaxes(1, 2).reshape(-1, LENGTH + HORIZON).astype(np.float64)  # (N*C, L+H)
-    past = every[:, :LENGTH]
-    shapes = (every - past.mean(1, keepdims=True)) / past.std(1, keepdims=True)
-    plain, mixed = made(table).collate(range(20), 3), task.collate(range(20), 3)
-    shares = []
-    for own, result in zip(
-        *(torch.cat(list(b.values()), 1).mT.flatten(0, 1).numpy() for b in (plain, mixed)), strict=True
-    ):
-        others = shapes * own[:LENGTH].std() + own[:LENGTH].mean() - own
-        share = (others @ (result - own)) / np.maximum((others**2).sum(1), 1e-9)
-        away = np.abs(share[:, None] * others - (result - own)).max(1)
-        assert away.min() < 1e-3
-        shares.append(share[away.argmin()])
-    assert min(shares) > -1e-6
-    assert 0.4 < max(shares) <= 0.5, "the window itself has at least half of the weight"
-
-
-def test_mixup_does_not_depend_on_the_other_windows_of_a_batch(table: Path) -> None:
-    task = made(table, mixup=0.5)
-    whole, parts = task.collate([5, 9, 40, 3], 1), [task.collate([5, 9], 1), task.collate([40, 3], 1)]
-    for name, values in whole.items():
-        assert torch.equal(values, torch.cat([part[name] for part in parts]))
-    assert not torch.equal(whole["labels"], task.collate([5, 9, 40, 3], 2)["labels"])
-
-
-def test_mixup_does_not_blow_up_flat_windows(tmp_path: Path) -> None:
-    file = tmp_path / "flat.csv"
-    rows = [f"{datetime(2031, 5, 1) + timedelta(hours=i)},{i % 5 if i < 60 else 2 + (i == 100)}" for i in range(ROWS)]
-    file.write_text("\n".join(["date,sales", *rows]) + "\n", encoding="utf-8")
-    task = made(file, mixup=4.0)
-    mixed = task.collate(range(len(task.train)), 0)
-    assert all(values.isfinite().all() for values in mixed.values())
-    assert mixed["labels"].abs().max() < 20 * float(np.abs(task.train.rows).max())
-
-
 def test_channels_are_chosen_by_name(table: Path) -> None:
     task = made(table, columns=("load", "sun"), splits=(100, 30, 30))
     assert task.series.names == ("load", "sun")

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from glassformer.checkpoints.run import read_record
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
-from glassformer.core.embeddings import level_of
 from glassformer.data.batches import shuffled_batches
 from glassformer.data.columns.calendar import EVERY_WEEKDAY
 from glassformer.data.files import table_format
@@ -35,7 +34,6 @@ from glassformer.training.task import Batch, ForecastCurve, Scores, Task, sample
 
 SCORE_BATCH = 256  # windows per batch in validation
 DRAWN = 6  # curves in the report
-MAX_AMPLIFIED = 10.0  # by mixup: a nearly flat window is not stretched further
 SplitName = Literal["train", "validation", "test"]
 
 
@@ -163,21 +161,7 @@ class Forecast(Task):
         return shuffled_batches(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
-        batch = as_batch(self.train, examples)
-        return self.mixed(batch, examples, epoch) if self.settings.mixup else batch
-
-    def mixed(self, batch: Batch, examples: Sequence[int], epoch: int) -> Batch:
-        """Each channel of a window averaged with a channel of a random training window, scaled to the same mean and
-        deviation (mixup: Zhang et al., 2018; of series: Ansari et al., 2024). A function of (seed, epoch, example)."""
-        count, alpha = batch["labels"].shape[2], self.settings.mixup
-        generators = [np.random.default_rng((self.settings.seed, epoch, example)) for example in examples]
-        others = as_batch(self.train, [int(rng.integers(len(self.train))) for rng in generators])
-        channels = torch.from_numpy(np.stack([rng.integers(count, size=count) for rng in generators]))[:, None]
-        drawn = torch.from_numpy(np.stack([rng.beta(alpha, alpha, count) for rng in generators])).float()[:, None]
-        others = {name: values.take_along_dim(channels, dim=2) for name, values in others.items()}
-        (mean, deviation), (its, flat) = level_of(batch["past_values"]), level_of(others["past_values"])  # (B, 1, C)
-        share, scale = torch.maximum(drawn, 1 - drawn), (deviation / flat).clamp(max=MAX_AMPLIFIED)  # (B, 1, C)
-        return {n: x * share + ((others[n] - its) * scale + mean) * (1 - share) for n, x in batch.items()}
+        return as_batch(self.train, examples)
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         measures = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}

@@ -412,8 +412,8 @@ class ImagesSettings(TableSettings):
     right; mirror: like flip, but shifts by up to a sixteenth, for subjects that are always in the middle; affine:
     rotates by up to 10 degrees, scales by up to a tenth and shifts by up to a sixteenth."""
     erase: float = 0.0
-    """Probability that a random rectangle of a training image is replaced by noise, 2 to 33 % of its area (Zhong et
-    al., 2020). Delays overfitting in long runs."""
+    """Probability that a random rectangle of a training image is replaced by noise: about 2 to 33 % of its area (Zhong
+    et al., 2020). Meant for long trainings."""
     label_smoothing: float = 0.1
     """Fraction of the target probability spread over all classes."""
     batch_size: int = 64
@@ -592,9 +592,6 @@ class ForecastSettings(TableSettings):
     instance_norm: bool = True
     """Reversible instance norm (Kim et al., 2022): normalise each window, and its forecast back. --no-instance-norm
     turns it off."""
-    mixup: float = 0.0
-    """Average each training window with another one, with weights from Beta(MIXUP, MIXUP), to delay overfitting (Zhang
-    et al., 2018). 0 turns it off; 0.5 helps with little data."""
     loss: Literal["mse", "mae", "huber"] = "mse"
     """Training loss."""
     batch_size: int = 64
@@ -622,8 +619,6 @@ class ForecastSettings(TableSettings):
         for name in ("patch", "stride"):
             if getattr(self, name) > self.length:
                 raise self._refuse(name, f"expected at most --length {self.length}")
-        if not self.mixup >= 0:
-            raise self._refuse("mixup", "expected 0 or more")
 
 
 def is_date_format(text: str) -> bool:

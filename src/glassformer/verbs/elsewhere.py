@@ -52,7 +52,6 @@ SAME_FLAGS = {
     ("grey",): "gray grayscale greyscale",
     ("augment",): "augmentation data_augmentation",
     ("erase",): "random_erasing reprob",
-    ("mixup",): "mixup_alpha",
     ("preset",): "model_size",
     ("init",): "model model_name model_name_or_path pretrained from_pretrained base_model pretrained_model checkpoint "
     "finetune_from",

@@ -32,7 +32,7 @@ HEADINGS = {
     "model": "head d_model num_layers num_heads d_ff norm_order qk_norm dropout drop_path pooling patch stride length "
     "horizon instance_norm revision",
     "batches": "batch_size batch_tokens accumulate",
-    "training": "optimizer rate schedule warmup final_rate weight_decay beta1 beta2 clip loss label_smoothing mixup "
+    "training": "optimizer rate schedule warmup final_rate weight_decay beta1 beta2 clip loss label_smoothing "
     "class_weights mask_fraction whole_words r_drop ema average",
     "evaluation and checkpoints": "eval_every metric patience checkpoint_every keep tensorboard bleu_tokenize "
     "lowercase sample overlap period",
