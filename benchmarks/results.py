@@ -33,6 +33,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from dlinear import dlinear
 from numpy.typing import NDArray
 from readme import ROOT, put
 
@@ -44,6 +45,7 @@ LEARNED = {  # rows of the README
     "multi30k": "Multi30k, English to German, on one CPU core",
     "etth1": "ETTh1, mean of four horizons",
 }
+DATA = Path("data") if Path("data").is_dir() else ROOT.parent / "shared" / "data"  # `glassformer data` fills data/
 HORIZONS = (96, 192, 336, 720)
 DROPPED = (128, 2048)  # batch sizes of PatchTST and xPatch
 GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # searched for the support-vector machine
@@ -53,29 +55,35 @@ Record = dict[str, Any]
 Cells = list[str]
 
 
+class Measure(NamedTuple):
+    """How the score of a run is read and written."""
+
+    value: Callable[[Record], float]
+    digits: int
+    unit: str
+
+    def shown(self, *records: Record) -> str:
+        return spread([self.value(record) for record in records], self.digits) + self.unit
+
+
+PERCENT = Measure(lambda record: 100 * record["results"]["accuracy"], 2, "%")
+NATS = Measure(lambda record: math.log(record["results"]["perplexity"]), 4, " nats")
+BLEU = Measure(lambda record: record["results"]["bleu"], 2, " BLEU")
+MSE = Measure(lambda record: record["results"]["mse"], 4, "")
+
+
 class Row(NamedTuple):
-    """A row of the table that comes from a single training."""
+    """A row of the table that comes from one training, or from one per seed."""
 
     name: str
     task: str
     recipe: str
-    figure: Callable[[Record], str]
+    measure: Measure
     published: str
     flags: tuple[str, ...] = ()
+    seeds: int = 1
     files: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # data files that replace the recipe's
     pretraining: str = ""  # recipe of a masked language model to train first
-
-
-def percent(record: Record) -> str:
-    return f"{record['results']['accuracy']:.2%}"
-
-
-def nats(record: Record) -> str:
-    return f"{math.log(record['results']['perplexity']):.4f} nats"
-
-
-def bleu(record: Record) -> str:
-    return f"{record['results']['bleu']:.2f} BLEU"
 
 
 def flags_of(text: str) -> tuple[str, ...]:
@@ -90,19 +98,20 @@ CASED = {
     for name, part in (("data", "train"), ("valid", "val"), ("test", "test2016"))
 }
 SINGLE = (
-    Row("shakespeare", "lm", "shakespeare", nats, "nanoGPT, CPU recipe: 1.886"),
-    Row("shakespeare-long", "lm", "shakespeare", nats, "nanoGPT, A100: 1.4697", LONG),
+    Row("shakespeare-short", "lm", "shakespeare", NATS, "nanoGPT, CPU recipe: 1.886", SHORT, seeds=3),
+    Row("shakespeare", "lm", "shakespeare", NATS, "nanoGPT, CPU recipe: 1.886", seeds=3),
+    Row("shakespeare-long", "lm", "shakespeare", NATS, "nanoGPT, A100: 1.4697", LONG),
     Row(
-        "nsmc", "classify", "nsmc", percent, "Transformer 83.12 %, BiLSTM with self-attention 86.37 %",
+        "nsmc", "classify", "nsmc", PERCENT, "Transformer 83.12 %, BiLSTM with self-attention 86.37 %",
         pretraining="nsmc-mlm",
     ),
-    Row("fashion-mnist", "images", "fashion-mnist", percent, "small ViTs 92.3 to 93.5 %"),
-    Row("multi30k", "translate", "multi30k-en-de", bleu, "Transformer-Tiny 41.02 BLEU"),
+    Row("fashion-mnist", "images", "fashion-mnist", PERCENT, "small ViTs 92.3 to 93.5 %"),
+    Row("multi30k", "translate", "multi30k-en-de", BLEU, "Transformer-Tiny 41.02 BLEU"),
     Row(
-        "multi30k-cased", "translate", "multi30k-en-de", bleu, "-",
-        flags_of("--bleu-tokenize 13a --no-lowercase --steps 2250 --eval-every 150"), CASED,
+        "multi30k-cased", "translate", "multi30k-en-de", BLEU, "-",
+        flags_of("--bleu-tokenize 13a --no-lowercase --steps 2250 --eval-every 150"), files=CASED,
     ),
-    Row("ko-en", "translate", "ko-en", bleu, "-"),
+    Row("ko-en", "translate", "ko-en", BLEU, "-"),
 )  # fmt: skip
 # Chosen on the validation rows. The head grows with the horizon, so the rest of the model is smaller at long horizons.
 SIZES: dict[int, tuple[str, ...]] = {
@@ -163,7 +172,10 @@ def main() -> None:
             tell(run_row(name, arguments))
         tell(nanogpt_time(arguments))
         tell(drop_last(arguments))
+        tell(times(arguments))
         write_pages(arguments.runs)
+        pictures = [str(ROOT / "benchmarks" / "results_pictures.py"), "--data", str(arguments.data)]
+        subprocess.run([sys.executable, *pictures, "--runs", str(arguments.runs)], check=True)
         return
     other = {"times": times, "drop-last": drop_last, "nanogpt-time": nanogpt_time}
     tell(other[arguments.row](arguments) if arguments.row in other else run_row(arguments.row, arguments))
@@ -179,10 +191,11 @@ def read_arguments() -> argparse.Namespace:
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=["all", *NAMES, "nanogpt-time", "times", "drop-last", "table"])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data sets")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets (default: %(default)s)")
     parser.add_argument("--runs", type=Path, default=Path("runs/results"), help="output folder of the trainings")
-    parser.add_argument("--seeds", type=int, help="number of seeds (default: 10 for digits, 3 for etth1)")
-    parser.add_argument("--rows", nargs="+", help="rows to measure with `times` (default: all)")
+    parser.add_argument("--seeds", type=int, help="fewer seeds than the row has")
+    trainings = [row.name for row in timed_rows()]
+    parser.add_argument("--rows", nargs="+", choices=trainings, help="rows to measure with `times` (default: all)")
     parser.add_argument("--horizons", type=int, nargs="+", default=HORIZONS)
     arguments = parser.parse_args(words[:cut])
     arguments.data, arguments.flags = arguments.data.resolve(), words[cut + 1 :]
@@ -196,21 +209,27 @@ def run_row(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
 
 
 def single(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Trains and scores one model. The Korean model is also scored on everyday sentences."""
+    """Trains and scores one model, or one per seed. The Korean model is also scored on everyday sentences."""
     row = next(row for row in SINGLE if row.name == name)
     flags = [*data_flags(row, arguments.data), *row.flags, *arguments.flags]
-    out = arguments.runs / name
     if row.pretraining:
         before = arguments.runs / row.pretraining
         trained("mlm", row.pretraining, data_flags(row._replace(recipe=row.pretraining), arguments.data), before)
         flags = [*flags, "--init", str(before)]
-    record = trained(row.task, row.recipe, flags, out)
-    yield [name, row.figure(record), *record["notes"]]
+    outs = run_folders(row, arguments.runs)[: arguments.seeds]
+    for seed, out in enumerate(outs):
+        record = trained(row.task, row.recipe, [*flags, *(("--seed", str(seed)) if row.seeds > 1 else ())], out)
+        yield [out.name, row.measure.shown(record), *record["notes"]]
     if name == "ko-en":
+        (out,) = outs
         files = [str(arguments.data / "ko-en" / f"jhe.test.{language}") for language in ("ko", "en")]
         scores = json.loads(glassformer("eval", str(out), "--data", *files, "--json", caught=True))
         (out / "jhe.json").write_text(json.dumps(scores, ensure_ascii=False), encoding="utf-8")
         yield ["jhe.test", f"{scores['metrics']['bleu']:.2f} BLEU", *scores["notes"]]
+
+
+def run_folders(row: Row, runs: Path) -> list[Path]:
+    return [runs / row.name] if row.seeds == 1 else [runs / f"{row.name}-{seed}" for seed in range(row.seeds)]
 
 
 def data_flags(row: Row, data: Path) -> list[str]:
@@ -221,31 +240,50 @@ def data_flags(row: Row, data: Path) -> list[str]:
         files = row.files.get(name, recipe.get(name, ()))
         places = [data / Path(file).relative_to("data") for file in ((files,) if isinstance(files, str) else files)]
         if places:
-            flags += [f"--{name}", *(str(p if p.exists() else p.with_name(f"{p.name}.gz")) for p in places)]
+            zipped = [place.with_name(f"{place.name}.gz") for place in places]
+            chosen = [z if z.exists() and not p.exists() else p for p, z in zip(places, zipped, strict=True)]
+            flags += [f"--{name}", *map(str, chosen)]
     return flags
 
 
 def etth1(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Trains every horizon and seed, then yields the table."""
+    """Trains every horizon and seed, and DLinear on the same windows, then yields the table."""
     for horizon in arguments.horizons:
         flags = ["--data", str(arguments.data / "ett" / "ETTh1.csv"), "--horizon", str(horizon)]
         flags += [*SIZES.get(horizon, ()), *arguments.flags]
         for seed in range(arguments.seeds or 3):
-            trained("forecast", "etth1", [*flags, "--seed", str(seed)], arguments.runs / f"etth1-{horizon}-{seed}")
+            out = arguments.runs / f"etth1-{horizon}-{seed}"
+            trained("forecast", "etth1", [*flags, "--seed", str(seed)], out)
+            if not (out / "dlinear.json").exists():
+                task = forecast_task(out)
+                score = dlinear(task.train, task.valid, task.test, seed)
+                (out / "dlinear.json").write_text(json.dumps({"mse": score}), encoding="utf-8")
     yield from etth1_table(arguments.runs)
+
+
+def forecast_task(run: Path) -> Any:
+    """The data of a run, and its model."""
+    from glassformer.checkpoints.run import read_record as read_run
+    from glassformer.tasks.registry import make_task, settings_for_scoring
+
+    task = make_task(settings_for_scoring("forecast", read_run(run)["settings"], str(run)))
+    task.model.eval()
+    return task
 
 
 def etth1_table(runs: Path) -> Iterator[Cells]:
     """The finished horizons; the average only if all are finished."""
-    yield ["horizon", "seeds", "MSE", "MAE", "linear", "seasonal naive, 24"]
-    yield ["---:"] * 6
+    yield ["horizon", "seeds", "MSE", "MAE", "DLinear", "linear", "seasonal naive, 24"]
+    yield ["---:"] * 7
     every = []
     for horizon in HORIZONS:
-        records = finished(runs, f"etth1-{horizon}-*")
+        folders = [out for out in sorted(runs.glob(f"etth1-{horizon}-*")) if (out / "dlinear.json").exists()]
+        records = [read_record(out) for out in folders]
         if not records:
-            yield [str(horizon), "-", "not run yet", "-", "-", "-"]
+            yield [str(horizon), "-", "not run yet", "-", "-", "-", "-"]
             continue
         scores = [[record["results"][name] for record in records] for name in ("mse", "mae")]
+        scores += [[json.loads((out / "dlinear.json").read_text(encoding="utf-8"))["mse"] for out in folders]]
         seasonal, linear = (baseline["mse"] for baseline in records[0]["baselines"].values())
         every.append([*map(fmean, scores), linear, seasonal])
         yield [str(horizon), str(len(records)), *map(spread, scores), f"{linear:.4f}", f"{seasonal:.4f}"]
@@ -339,7 +377,7 @@ def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
         shutil.rmtree(out, ignore_errors=True)  # an earlier run was not timed next to nanoGPT's
         record = trained("lm", row.recipe, [*data_flags(row, arguments.data), *flags], out)
         seconds = record["results"]["train_seconds"]
-        found["ours"].append({"steps": record["steps"], "seconds": seconds, "loss": nats(record)})
+        found["ours"].append({"steps": record["steps"], "seconds": seconds, "loss": NATS.shown(record)})
     (arguments.runs / "nanogpt-time.json").write_text(json.dumps(found), encoding="utf-8")
     yield from nanogpt_table(arguments.runs)
 
@@ -382,14 +420,14 @@ def times(arguments: argparse.Namespace) -> Iterator[Cells]:
 
 def timed_rows() -> list[Row]:
     """Every training: a row has several if it has several horizons or pre-trains."""
-    rows = [Row("digits", "images", "digits", percent, "")]
+    rows = [Row("digits", "images", "digits", PERCENT, "")]
     rows += [
-        Row(f"etth1-{horizon}", "forecast", "etth1", percent, "", ("--horizon", str(horizon), *SIZES[horizon]))
+        Row(f"etth1-{horizon}", "forecast", "etth1", MSE, "", ("--horizon", str(horizon), *SIZES[horizon]))
         for horizon in HORIZONS
     ]
     for row in SINGLE:
         if row.pretraining:
-            rows.append(Row(row.pretraining, "mlm", row.pretraining, percent, ""))
+            rows.append(Row(row.pretraining, "mlm", row.pretraining, PERCENT, ""))
         rows.append(row)
     return rows
 
@@ -399,7 +437,7 @@ def begun(recipe: str, arguments: argparse.Namespace) -> Path:
     finished = arguments.runs / recipe
     if "results" in read_record(finished):
         return finished
-    flags = [*data_flags(Row(recipe, "mlm", recipe, percent, ""), arguments.data), "--steps", "1", "--eval-every", "1"]
+    flags = [*data_flags(Row(recipe, "mlm", recipe, PERCENT, ""), arguments.data), "--steps", "1", "--eval-every", "1"]
     out = arguments.runs / f"{recipe}-one-step"
     trained("mlm", recipe, flags, out)
     return out
@@ -486,19 +524,14 @@ def matmul_limit() -> float:
 
 def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
     """MSE of one run per horizon, over every test window and without the incomplete last batch."""
-    from glassformer.checkpoints.run import read_record as read_run
     from glassformer.tasks.baselines import linear_forecast
-    from glassformer.tasks.forecast import Forecast
-    from glassformer.tasks.registry import make_task, settings_for_scoring
 
     found: dict[str, dict[str, float]] = {}
     for horizon in HORIZONS:
         run = arguments.runs / f"etth1-{horizon}-0"
         if "results" not in read_record(run):
             continue
-        task = make_task(settings_for_scoring("forecast", read_run(run)["settings"], str(run)))
-        assert isinstance(task, Forecast)
-        task.model.eval()
+        task = forecast_task(run)
         counts = {str(size): len(task.test) // size * size for size in DROPPED} | {"every": len(task.test)}
         squared = linear = 0.0
         before = 0
@@ -528,8 +561,10 @@ def drop_last_table(runs: Path) -> Iterator[Cells]:
 
 
 def trained(task: str, recipe: str, flags: list[str], out: Path) -> Record:
-    """The record of a run of this recipe: finished already, resumed, or new."""
+    """The record of a run of this recipe: finished already, resumed, or new. A run of another recipe is an error."""
     record = read_record(out)
+    if record:
+        check_same_settings(record["settings"], task, recipe, flags, out)
     if "results" not in record:
         words = ["train", task, "--config", str(ROOT / "recipes" / f"{recipe}.toml"), "--out", str(out)]
         words = ["train", task, "--out", str(out), "--resume"] if record else [*words, *flags]
@@ -537,6 +572,21 @@ def trained(task: str, recipe: str, flags: list[str], out: Path) -> Record:
         glassformer(*words)
         record = read_record(out)
     return record
+
+
+def check_same_settings(old: Record, task: str, recipe: str, flags: list[str], out: Path) -> None:
+    from glassformer.tasks.registry import TASKS
+    from glassformer.training.settings import DATA as PLACES
+    from glassformer.training.settings import FREE
+    from glassformer.verbs.flags import read_settings
+
+    words = ["--config", str(ROOT / "recipes" / f"{recipe}.toml"), "--out", str(out), *flags]
+    new = json.loads(json.dumps(read_settings(TASKS[task].settings, f"train {task}", words).to_dict(), default=str))
+    names = [name for name in new if name == "steps" or name not in (*FREE, *PLACES, "init")]
+    if changed := [
+        f"{name} {old.get(name)}, now {new[name]}" for name in names if old.get(name, new[name]) != new[name]
+    ]:
+        sys.exit(f"{out} was trained with other settings ({'; '.join(changed)}). Use another --runs, or delete it")
 
 
 def glassformer(*words: str, caught: bool = False) -> str:
@@ -564,9 +614,9 @@ def write_pages(runs: Path) -> None:
         put("learned", in_language(short, language), READMES[language])
         signed = [line for row in SINGLE for line in signatures(row.name, runs) or old_signatures(row.name, page)]
         put("signatures", "\n".join(signed), page)
-        if any(runs.glob("etth1-*/run.json")):
+        if row_cells("etth1", runs):
             put("etth1", in_language(list(etth1_table(runs)), language), page)
-        if (runs / "drop-last.json").exists():
+        if (runs / "drop-last.json").exists() and not any("not run yet" in row for row in drop_last_table(runs)):
             put("drop-last", in_language(list(drop_last_table(runs)), language), page)
         if (runs / "times.json").exists():
             header, under, *measured = times_table(runs)
@@ -618,21 +668,24 @@ def row_cells(name: str, runs: Path) -> Cells | None:
         figure, beside, models = f"{ours} %", f"support-vector machine {theirs} %", [runs / "digits-0"]
     elif name == "etth1":
         records = finished(runs, "etth1-[0-9]*")
-        if len(records) < 3 * len(HORIZONS):
+        if len(records) < 3 * len(HORIZONS) or len(list(runs.glob("etth1-[0-9]*/dlinear.json"))) < len(records):
             return None
         *_, average = etth1_table(runs)
-        figure, beside = f"MSE {average[2]}", f"linear {average[4]}; seasonal naive, 24 {average[5]}"
+        figure = f"MSE {average[2]}"
+        beside = f"DLinear {average[4]}; linear {average[5]}; seasonal naive, 24 {average[6]}"
         models = [runs / f"etth1-{horizon}-0" for horizon in HORIZONS]
     else:
         row = next(row for row in SINGLE if row.name == name)
-        out, record = runs / name, read_record(runs / name)
-        if "results" not in record:
+        out, *_ = models = run_folders(row, runs)
+        records = [record for record in map(read_record, models) if "results" in record]
+        if len(records) < len(models):
             return None
-        records, figure, models = [record], row.figure(record), [out]
+        figure = row.measure.shown(*records)
         if (out / "jhe.json").exists():
             everyday = json.loads((out / "jhe.json").read_text(encoding="utf-8"))
             figure = f"bible {figure}; jhe {everyday['metrics']['bleu']:.2f} BLEU"
-        beside = "; ".join(f"{method} {row.figure(as_record(s))}" for method, s in record["baselines"].items()) or "-"
+        baselines = records[0]["baselines"].items()
+        beside = "; ".join(f"{method} {row.measure.shown(as_record(s))}" for method, s in baselines) or "-"
     repeated = Counter(record["steps"] for record in records)
     steps = ", ".join(f"{each:,}" + (f" x {times}" if times > 1 else "") for each, times in repeated.items())
     before = next((row.pretraining for row in SINGLE if row.name == name), "")

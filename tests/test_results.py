@@ -6,7 +6,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+import torch
+from scipy import ndimage
+
+from glassformer.data.series import windows
 
 ROOT = Path(__file__).parent.parent
 PAGE = "# Results\n\n<!-- results -->\n<!-- /results -->\n\n| `nsmc` | prose |\n\n<!-- etth1 -->\n<!-- /etth1 -->\n\n"
@@ -117,15 +122,60 @@ def test_the_average_of_the_horizons_needs_all_of_them(results: ModuleType, tmp_
     for number, horizon in enumerate(results.HORIZONS):
         for seed in range(3):
             scores = {"mse": 0.4 + 0.01 * number, "mae": 0.4}
-            finish(runs / f"etth1-{horizon}-{seed}", scores, {"seasonal": {"mse": 0.5}, "linear": {"mse": 0.42}})
+            out = runs / f"etth1-{horizon}-{seed}"
+            finish(out, scores, {"seasonal": {"mse": 0.5}, "linear": {"mse": 0.42}})
+            (out / "dlinear.json").write_text('{"mse": 0.43}', encoding="utf-8")
+        results.write_pages(runs)
+        assert ("average" in results.PAGES["en"].read_text("utf-8")) == (number == 3), "no part of a table is written"
         rows = list(results.etth1_table(runs))
         assert (rows[-1][0] == "average") == (number == 3)
-    assert rows[-1] == ["average", "", "0.4150", "0.4000", "0.4200", "0.5000"]
+    assert rows[-1] == ["average", "", "0.4150", "0.4000", "0.4300", "0.4200", "0.5000"]
     assert rows[2][:3] == ["96", "3", "0.4000 ± 0.0000"]
     assert results.spread([0.45]) == "0.4500"  # one seed has no spread
-    results.write_pages(runs)
     assert line(results.PAGES["en"], "etth1")[1] == "**MSE 0.4150**"
     assert line(results.PAGES["en"], "etth1")[4] == "1,250 x 12"
+
+
+def test_dlinear_learns_waves_and_its_trend_is_scipys(results: ModuleType) -> None:
+    import dlinear
+
+    steps = np.arange(500, dtype=np.float32)[:, None]
+    waves = np.concatenate([np.sin(steps / 3), 2 + np.cos(steps / 5)], axis=1)
+    parts = [windows(waves[start:stop], 48, 8) for start, stop in ((0, 300), (252, 400), (352, 500))]
+    naive = np.mean([(past[-1:] - future) ** 2 for past, future in parts[2]])
+    assert dlinear.dlinear(*parts, seed=0) < 0.05 * naive
+    model, past = dlinear.DLinear(48, 48), torch.from_numpy(waves[None, :48])
+    for layer, weight in ((model.trend, torch.eye(48)), (model.rest, torch.zeros(48, 48))):
+        layer.weight.data, layer.bias.data = weight, torch.zeros(48)
+    theirs = ndimage.uniform_filter1d(waves[:48], size=dlinear.SPAN, axis=0, mode="nearest")
+    np.testing.assert_allclose(model(past)[0].detach(), theirs, atol=1e-5)
+
+
+def test_the_spread_over_seeds_needs_every_seed(results: ModuleType, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for seed, perplexity in enumerate((4.0, 4.4, 4.2)):
+        finish(runs / f"shakespeare-{seed}", {"perplexity": perplexity}, {"character 5-grams": {"bits_per_byte": 2.25}})
+        results.write_pages(runs)
+        assert (line(results.PAGES["en"], "shakespeare")[1] == "not run yet") == (seed < 2)
+    assert line(results.PAGES["en"], "shakespeare")[1:3] == [
+        "**1.4343 ± 0.0389 nats**",
+        "character 5-grams 1.5596 nats",
+    ]
+    assert line(results.PAGES["en"], "shakespeare")[4] == "1,250 x 3"
+
+
+def test_a_run_of_another_recipe_is_no_result(results: ModuleType, tmp_path: Path) -> None:
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    (recipes / "digits.toml").write_text("steps = 30\nerase = 0.25\n", encoding="utf-8")
+    out = tmp_path / "runs" / "digits-0"
+    settings = {"steps": 20, "erase": 0.25, "data": "elsewhere", "patch": 2}
+    finish(out, {"accuracy": 0.9}, {})
+    (out / "run.json").write_text(json.dumps({"results": {}, "settings": settings}), encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"other settings \(steps 20, now 30; patch 2, now None\)"):
+        results.trained("images", "digits", [], out)
+    (out / "run.json").write_text(json.dumps({"results": {}, "settings": settings | {"steps": 30}}), encoding="utf-8")
+    assert results.trained("images", "digits", ["--patch", "2"], out)["settings"]["steps"] == 30
 
 
 def test_flags_of_the_trainings_stand_behind_two_dashes(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +191,7 @@ def test_data_is_found_in_the_folder_of_all_sets(
 ) -> None:
     monkeypatch.setattr(results, "ROOT", ROOT)
     (tmp_path / "nsmc").mkdir()
+    (tmp_path / "nsmc" / "train.tsv.gz").touch()
     (tmp_path / "nsmc" / "test.tsv").touch()
     row = next(row for row in results.SINGLE if row.name == "nsmc")
     train, test = tmp_path / "nsmc" / "train.tsv.gz", tmp_path / "nsmc" / "test.tsv"
