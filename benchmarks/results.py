@@ -40,10 +40,10 @@ from readme import ROOT, put
 PAGES = {"en": ROOT / "docs" / "results.md", "ko": ROOT / "docs" / "results.ko.md"}
 READMES = {"en": ROOT / "README.md", "ko": ROOT / "README.ko.md"}
 LEARNED = {  # rows of the README
-    "shakespeare-long": "tiny Shakespeare, nats per character",
+    "shakespeare-long": "tiny Shakespeare, nats per character (lower is better)",
     "nsmc": "NSMC, Korean film reviews, trained on nothing else",
     "multi30k": "Multi30k, English to German, on one CPU core",
-    "etth1": "ETTh1, mean of four horizons",
+    "etth1": "ETTh1, mean of four horizons (lower is better)",
 }
 DATA = Path("data") if Path("data").is_dir() else ROOT.parent / "shared" / "data"  # `glassformer data` fills data/
 HORIZONS = (96, 192, 336, 720)
@@ -154,10 +154,10 @@ KOREAN = {
     "threads": "스레드",
     "trained on public data": "공개 데이터로 학습",
     "Glassformer": "Glassformer",
-    "tiny Shakespeare, nats per character": "tiny Shakespeare, 문자당 nat",
+    "tiny Shakespeare, nats per character (lower is better)": "tiny Shakespeare, 문자당 nat(낮을수록 좋음)",
     "NSMC, Korean film reviews, trained on nothing else": "NSMC, 한국어 영화 리뷰, 이 데이터로만 학습",
     "Multi30k, English to German, on one CPU core": "Multi30k, 영어에서 독일어로, CPU 코어 하나",
-    "ETTh1, mean of four horizons": "ETTh1, 네 가지 예측 길이의 평균",
+    "ETTh1, mean of four horizons (lower is better)": "ETTh1, 네 가지 예측 길이의 평균(낮을수록 좋음)",
     "nanoGPT, A100: 1.4697": "nanoGPT A100 1.4697",
 }
 

@@ -26,7 +26,7 @@ from glassformer.figures.palette import FIRST, SECOND, ink_on_weight, scale_of
 from glassformer.figures.plots import canvas
 
 IMAGES = ROOT / "docs" / "images"
-CURVES = ("shakespeare", "shakespeare-long", "etth1-96-0", "nsmc", "fashion-mnist", "multi30k", "ko-en")
+CURVES = ("shakespeare-0", "shakespeare-long", "etth1-96-0", "nsmc", "fashion-mnist", "multi30k", "ko-en")
 WORDS = 9  # of the sentence that is aligned
 
 
