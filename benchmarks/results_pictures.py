@@ -27,6 +27,7 @@ from glassformer.figures.plots import canvas
 
 IMAGES = ROOT / "docs" / "images"
 CURVES = ("shakespeare-0", "shakespeare-long", "etth1-96-0", "nsmc", "fashion-mnist", "multi30k", "ko-en")
+CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 WORDS = 9  # of the sentence that is aligned
 
 
@@ -79,7 +80,8 @@ def draw_alignment(run: Path, sentences: Path) -> None:
 
 
 def draw_classes(run: Path) -> None:
-    """The confusion matrix on the test images, and the attention over a right and a wrong answer."""
+    """The confusion matrix on the test images, and the attention over a right and a wrong answer. Fashion-MNIST's files
+    have numbers for classes, in the order of `CLOTHES`."""
     from glassformer.checkpoints.run import read_record as read_run
     from glassformer.tasks.images import ImageClasses
     from glassformer.tasks.metrics import confusion
@@ -91,12 +93,12 @@ def draw_classes(run: Path) -> None:
     task.model.eval()
     logits, truths = task.judge(task.test)
     sure, answers = logits.softmax(dim=-1).max(dim=-1)
-    draw_confusion(np.array(confusion(truths.tolist(), answers.tolist(), len(task.names))), task.names)
+    draw_confusion(np.array(confusion(truths.tolist(), answers.tolist(), len(task.names))), CLOTHES)
     for kind, chosen in (("right", answers == truths), ("wrong", answers != truths)):
         number = int((sure * chosen).argmax())
-        answer, truth = (task.names[int(which[number])] for which in (answers, truths))
+        answer, truth = (CLOTHES[int(which[number])] for which in (answers, truths))
         name = f"{truth}, taken for {answer}" if kind == "wrong" else answer
-        file = run / f"{name.replace('/', ' or ')}.png"
+        file = run / f"{name}.png"
         Image.fromarray(task.test.take([number])[0, 0]).save(file)
         inspect(
             "attention",
