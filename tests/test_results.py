@@ -136,13 +136,14 @@ def test_the_average_of_the_horizons_needs_all_of_them(results: ModuleType, tmp_
     assert line(results.PAGES["en"], "etth1")[4] == "1,250 x 12"
 
 
-def test_dlinear_learns_waves_and_its_trend_is_scipys(results: ModuleType) -> None:
+def test_dlinear_learns_waves_and_its_trend_is_scipys(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     import dlinear
 
     steps = np.arange(500, dtype=np.float32)[:, None]
     waves = np.concatenate([np.sin(steps / 3), 2 + np.cos(steps / 5)], axis=1)
     parts = [windows(waves[start:stop], 48, 8) for start, stop in ((0, 300), (252, 400), (352, 500))]
     naive = np.mean([(past[-1:] - future) ** 2 for past, future in parts[2]])
+    monkeypatch.setattr(dlinear, "RATE", 0.01)  # few windows: the rate for ETTh1 would take hundreds of epochs
     assert dlinear.dlinear(*parts, seed=0) < 0.05 * naive
     model, past = dlinear.DLinear(48, 48), torch.from_numpy(waves[None, :48])
     for layer, weight in ((model.trend, torch.eye(48)), (model.rest, torch.zeros(48, 48))):
